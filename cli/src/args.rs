@@ -26,10 +26,13 @@ pub(crate) use crate::args::{
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
     hash::HashArgs,
+    new::NewArgs,
     profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
     run::RunArgs,
     size::SizeArgs,
     snapshot::SnapshotArgs,
+    test::TestArgs,
+    tx::{TxArgs, TxCommand},
     verify::VerifyArgs,
 };
 #[cfg(feature = "server")]
@@ -52,6 +55,7 @@ mod explain;
 mod fuzz;
 mod hash;
 pub(crate) mod lock;
+mod new;
 mod number;
 #[cfg(feature = "server")]
 pub(crate) mod of_chain;
@@ -64,6 +68,8 @@ mod script;
 pub(crate) mod servers;
 mod size;
 mod snapshot;
+mod test;
+mod tx;
 mod verify;
 
 /// Compile CKB-VM scripts ahead of time and run them in a sandbox.
@@ -97,6 +103,21 @@ pub(crate) enum Command {
     /// Serve the compiler and the runner over gRPC
     #[cfg(feature = "server")]
     Serve(antares_serve::Options),
+    /// Start a script from a template
+    ///
+    /// Exit status: 0 written; 2 the folder exists or cannot be written.
+    New(NewArgs),
+    /// Build a folder and run its transactions
+    ///
+    /// Exit status: 0 all end as expected; 1 one does not, or the build fails; 2 invalid usage, or no
+    /// transactions; 3 Antares failed.
+    Test(TestArgs),
+    /// Test a folder, and again after each change what changed
+    ///
+    /// Runs until interrupted. Exit status: 2 invalid usage, or no transactions; 3 Antares failed.
+    Watch(TestArgs),
+    /// Build transactions for tests
+    Tx(TxArgs),
     /// Run a script
     ///
     /// Exit status: 0 the script exited with 0; 1 it did not; 2 invalid usage or input; 3 Antares failed.

@@ -13,6 +13,7 @@ pub(crate) mod hash;
 #[cfg(feature = "server")]
 pub(crate) mod keys;
 pub(crate) mod manual;
+pub(crate) mod new;
 #[cfg(feature = "server")]
 pub(crate) mod of_chain;
 pub mod profile;
@@ -26,8 +27,11 @@ pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod size;
 pub(crate) mod snapshot;
+pub(crate) mod test;
 #[cfg(feature = "server")]
 pub(crate) mod tier;
+pub(crate) mod tx;
 pub mod verify;
 #[cfg(feature = "server")]
 pub(crate) mod warm;
+pub(crate) mod watch;

@@ -9,8 +9,8 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     (
         "For authors of scripts",
         &[
-            "run", "verify", "dump", "replay", "debug", "debugger", "profile", "insights", "optimise",
-            "size", "hash", "snapshot", "coverage", "fuzz", "explain", "compile",
+            "new", "test", "watch", "tx", "run", "verify", "dump", "replay", "debug", "debugger", "profile",
+            "insights", "optimise", "size", "hash", "snapshot", "coverage", "fuzz", "explain", "compile",
         ],
     ),
     (

@@ -52,6 +52,10 @@ pub fn antares() -> ExitCode {
     let outcome = match command {
         #[cfg(feature = "server")]
         Command::Serve(options) => commands::serve::serve(&options),
+        Command::New(args) => commands::new::new(&args),
+        Command::Test(args) => commands::test::test(&args),
+        Command::Watch(args) => commands::watch::watch(&args),
+        Command::Tx(args) => commands::tx::tx(&args),
         Command::Run(args) => commands::run::run(args),
         Command::Verify(args) => commands::verify::verify(args),
         #[cfg(feature = "server")]

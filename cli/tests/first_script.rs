@@ -4,49 +4,70 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
-    process::Command,
+    io::{BufRead as _, BufReader, Lines},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
 };
+
+use serde_json::Value;
 
 #[path = "scripts/page.rs"]
 mod page;
 
 use page::{commands, root};
 
-/// Does what the page says, with one of the templates.
-fn follow(template: &str) -> PathBuf {
+/// Does what the page says, with the template of a language, up to what is for two of them.
+fn follow(language: &str, js_vm: Option<&[u8]>) {
     let place = tempfile::tempdir().unwrap();
-    fs::create_dir_all(place.path().join("examples/scripts")).unwrap();
-    let from = root().join("examples/scripts").join(template);
-    // By any name: the page says `c`.
-    let copied =
-        Command::new("cp").arg("-r").arg(&from).arg(place.path().join("examples/scripts/c")).status();
-    assert!(copied.unwrap().success());
-    for built in ["build", "target"] {
-        drop(fs::remove_dir_all(place.path().join("examples/scripts/c").join(built)));
-    }
-    let mut folder = place.path().to_owned();
+    let (mut folder, mut deployed) = (place.path().to_owned(), false);
     let mut commands = commands("first-script.md");
     assert!(commands.len() > 10, "{commands:?}");
     // What is built for the chain is no change.
     commands.push(("antares snapshot . --file snapshot.json --check".to_owned(), 0));
     for (command, status) in commands {
-        let said = page::follow(&folder, &command, status);
+        if js_vm.is_some() && command.contains("size build/lock") {
+            continue;
+        }
+        deployed |= command.contains("--shrink");
+        let said = page::follow(&folder, &command.replace("lock --c", &format!("lock --{language}")), status);
         if command.ends_with("cd lock") {
             folder = folder.join("lock");
+            for file in list(&root().join("examples/scripts").join(language)) {
+                assert!(folder.join(&file).exists(), "{language}: antares new has no {file}");
+            }
+            if let Some(vm) = js_vm {
+                fs::create_dir(folder.join("build")).unwrap();
+                fs::write(folder.join("build/ckb-js-vm"), vm).unwrap();
+            }
+        }
+        match &*command {
+            "antares test" => assert!(said.contains("ok      refused.toml: exit 2"), "{language}: {said}"),
+            "antares verify --tx opens.toml" => assert!(said.contains("| opened"), "{language}: {said}"),
+            _ => {}
         }
         if command.contains("errors.txt") {
-            assert!(template != "c" || said.contains("lock.c:57:"), "{said}");
-            assert!(said.contains("the witness shows something else"), "{template}: {said}");
+            assert!(language != "c" || said.contains("lock.c:57:"), "{said}");
+            assert!(said.contains("the witness shows something else"), "{language}: {said}");
+        }
+        if command.contains("errors.txt") && js_vm.is_none() {
             assert!(said.contains("unlock") || said.contains("main"), "no place in the source: {said}");
         }
     }
-    let (deployed, built) = (folder.join("build/lock.small"), folder.join("build/lock"));
-    let bytes = |path: &Path| fs::metadata(path).unwrap().len();
-    assert!(bytes(&deployed) < bytes(&built));
-    // Debug data would be most of it.
-    assert!(bytes(&deployed) < 32_000, "{} bytes", bytes(&deployed));
-    place.keep()
+    if deployed {
+        let bytes = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
+        // Debug data would be most of it.
+        let small = bytes("build/lock.small");
+        assert!(small < bytes("build/lock") && small < 32_000, "{small} bytes");
+    }
+}
+
+/// What git has in a folder.
+fn list(folder: &Path) -> Vec<String> {
+    let mut git = Command::new("git");
+    let listed = git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(folder);
+    let listed = String::from_utf8(listed.output().unwrap().stdout).unwrap();
+    assert!(!listed.is_empty());
+    listed.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -67,9 +88,103 @@ fn each_source_is_built_again() {
     }
 }
 
+/// Lines of `antares watch --json`, and its end.
+struct Watch {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watch {
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn a_watch_runs_what_changed() {
+    let place = tempfile::tempdir().unwrap();
+    page::follow(place.path(), "antares new lock --c", 0);
+    assert!(page::follow(place.path(), "antares new lock --c", 2).contains("cannot write lock: File exists"));
+    let folder = place.path().join("lock");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.args(["watch", "--json"]).current_dir(&folder).env("ANTARES_CACHE", "off");
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut watch = Watch { process, lines };
+    let change = |name: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        // Whole at once, as editors do.
+        fs::write(place.path().join("new"), text.replace(from, to)).unwrap();
+        fs::rename(place.path().join("new"), folder.join(name)).unwrap();
+    };
+    let names = |round: &Value| -> Vec<String> {
+        let tests = round["tests"].as_array().unwrap();
+        tests.iter().map(|test| test["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let round = watch.next();
+    assert_eq!((names(&round).len(), round["passed"].as_u64()), (2, Some(2)), "{round}");
+    change("refused.toml", "exit 2", "exit 3");
+    let round = watch.next();
+    assert_eq!((names(&round), round["failed"].as_u64()), (vec!["refused.toml".to_owned()], Some(1)));
+    assert_eq!(round["tests"][0]["outcome"], "exit 2");
+    let report = round["tests"][0]["report"].as_str().unwrap();
+    assert!(report.contains("the witness shows something else") && report.contains("lock.c:57"), "{report}");
+    change("refused.toml", "witness =", "witnes =");
+    let report = watch.next()["tests"][0]["report"].as_str().unwrap().to_owned();
+    assert!(report.contains("refused.toml: line 10: unknown field `witnes`"), "{report}");
+    change("refused.toml", "witnes =", "witness =");
+    assert_eq!(watch.next()["tests"][0]["outcome"], "exit 2");
+    // Both transactions have the script in a cell.
+    change("lock.c", "OTHER_WITNESS = 2", "OTHER_WITNESS = 3");
+    let round = watch.next();
+    assert_eq!((names(&round).len(), round["passed"].as_u64()), (2, Some(2)), "{round}");
+    change("lock.c", "OTHER_WITNESS = 3", "OTHER_WITNESS = ");
+    assert_eq!(watch.next()["is_built"], false);
+}
+
+/// The page's file, and commands with it.
+#[test]
+fn transactions_for_tests_verify() {
+    let place = tempfile::tempdir().unwrap();
+    let page = fs::read_to_string(root().join("docs/transactions.md")).unwrap();
+    let toml = page.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
+    let written =
+        |from: &str, to: &str| fs::write(place.path().join("pays.toml"), toml.replace(from, to)).unwrap();
+    written("", "");
+    for (command, status) in commands("transactions.md") {
+        page::follow(place.path(), &command, status);
+    }
+    // Signatures count: those of others, those of too few, and those of another transaction are refused.
+    for (from, to, status) in [
+        ("{{ sign secp256k1 alice }}\" }\n\n[[i", "{{ sign secp256k1 bob }}\" }\n\n[[i", "exit -31"),
+        ("{{ sign secp256k1 carol }}", "{{ sign secp256k1 alice }}", "exit -52"),
+        ("since = \"relative epoch 1\"\n", "", "accepted"),
+    ] {
+        assert!(toml.contains(from), "{from}");
+        written(from, to);
+        let said = page::follow(place.path(), "antares test . || true", 0);
+        assert!(said.contains(&format!("pays.toml: {status}")), "{said}");
+    }
+    let json = page::follow(place.path(), "antares tx build pays.toml", 0);
+    fs::write(place.path().join("pays.json"), json.replace("\"version\": \"0x0\"", "\"version\": \"0x1\""))
+        .unwrap();
+    let said = page::follow(place.path(), "antares test . --only json", 1);
+    assert!(said.contains("FAILED  pays.json: exit -31; expected: accepted"), "{said}");
+    assert!(
+        page::follow(place.path(), "antares test . --only none", 2).contains("has no transactions to test")
+    );
+}
+
 #[test]
 fn a_first_script_in_c() {
-    fs::remove_dir_all(follow("c")).unwrap();
+    follow("c", None);
 }
 
 #[test]
@@ -81,7 +196,15 @@ fn a_first_script_in_rust() {
         eprintln!("skipped: rustup target add {TARGET}");
         return;
     }
-    fs::remove_dir_all(follow("rust")).unwrap();
+    follow("rust", None);
+}
+
+#[test]
+fn a_first_script_in_javascript() {
+    // It says why there is none.
+    if let Some(vm) = antares_guests::js_vm().unwrap() {
+        follow("js", Some(&vm));
+    }
 }
 
 /// What the template is built for.

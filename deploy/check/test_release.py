@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import unittest
@@ -47,7 +48,8 @@ class Release(unittest.TestCase):
         binaries, out = cls.folder / name / "dist", cls.folder / name / "out"
         binaries.mkdir(parents=True)
         for program in release.PROGRAMS:
-            shutil.copy("/usr/bin/true", binaries / program)
+            # Of which one needs more libraries than the others.
+            shutil.copy("/bin/bash" if program == release.WORKER else "/usr/bin/true", binaries / program)
         with mock.patch.object(release, "mistakes", return_value=[]):
             release.make("0.1.0", binaries, out)
         return out
@@ -57,6 +59,17 @@ class Release(unittest.TestCase):
         first = {name: text for name, text in tree(self.out).items() if name in second}
         self.assertEqual(first, second)
         self.assertIn("antares-0.1.0-linux-x86_64.tar.gz", second)
+
+    def test_programs_find_their_libraries_and_debuggers_their_files(self):
+        def names(end):
+            with tarfile.open(self.out / f"antares-0.1.0-linux-x86_64{end}.tar.gz") as archive:
+                return {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+
+        programs = names("")
+        self.assertIn("lib/libtinfo.so.6", programs)
+        self.assertIn("licences/libtinfo6", programs)
+        self.assertFalse({"lib/libc.so.6", "lib/ld-linux-x86-64.so.2"} & programs)
+        self.assertEqual(names("-debug"), {f"{program}.debug" for program in release.PROGRAMS})
 
     def test_what_is_signed_verifies_and_nothing_else(self):
         self.assertEqual(list(release.wrong_parts(self.out, self.public)), [])

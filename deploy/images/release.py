@@ -16,14 +16,17 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 import build
+import debian
 import layout
 
 CHART = build.ROOT / "helm/antares"
 # Commands that no image has.
 TOOLS = ["antares-debug", "antares-fuzz", "antares-optimise", "ckb-debugger"]
+WORKER = "antares-compile-worker"
 PROGRAMS = sorted({name for cargo, _, _ in build.IMAGES.values() for name in cargo.values()} | set(TOOLS))
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
 HELM_CONFIG, HELM_LAYER = "application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -80,10 +83,31 @@ def packed(entries):
     return gzip.compress(layer.tar(), layout.GZIP_LEVEL, mtime=0)
 
 
+def own_libraries(binaries):
+    """LLVM and what it needs: what compile workers load, and no other program."""
+    needs = {program: debian.libraries(binaries / program) for program in PROGRAMS}
+    return needs.pop(WORKER) - set().union(*needs.values())
+
+
 def programs_archive(binaries, out, name):
     entries = [(f"{name}/bin/{program}", build.stripped(binaries / program), 0o755) for program in PROGRAMS]
+    libraries = sorted(own_libraries(binaries))
+    entries += [(f"{name}/lib/{pathlib.Path(path).name}", pathlib.Path(path).read_bytes(), 0o755) for path in libraries]
+    licences = {package: pathlib.Path(f"/usr/share/doc/{package}/copyright") for package in map(debian.owner, libraries)}
+    entries += [(f"{name}/licences/{package}", text.read_bytes(), 0o644) for package, text in sorted(licences.items()) if text.exists()]
     entries += [(f"{name}/{text}", (build.ROOT / text).read_bytes(), 0o644) for text in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT")]
     return packed(entries + [(f"{name}/sbom/{path.name}", path.read_bytes(), 0o644) for path in sorted((out / "images").glob("*.cdx.json"))])
+
+
+def debug_archive(binaries, name):
+    """What `bin` lacks, for debuggers: a file for each program, with its build id."""
+
+    def kept(program):
+        with tempfile.NamedTemporaryFile() as file:
+            subprocess.run(["objcopy", "--only-keep-debug", binaries / program, file.name], check=True)
+            return pathlib.Path(file.name).read_bytes()
+
+    return packed([(f"{name}/{program}.debug", kept(program), 0o644) for program in PROGRAMS])
 
 
 def chart_package():
@@ -114,6 +138,7 @@ def make(version, binaries, out):
     build.build(binaries, out / "images")
     name = f"antares-{version}-linux-x86_64"
     (out / f"{name}.tar.gz").write_bytes(programs_archive(binaries, out, name))
+    (out / f"{name}-debug.tar.gz").write_bytes(debug_archive(binaries, f"{name}-debug"))
     package = chart_package()
     (out / f"antares-chart-{version}.tgz").write_bytes(package)
     chart_artifact(out / "chart", package, version)

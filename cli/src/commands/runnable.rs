@@ -3,7 +3,10 @@
 use std::{
     ffi::OsString,
     fs,
+    num::NonZero,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
@@ -58,6 +61,27 @@ pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Fai
     Ok(())
 }
 
+/// What `run` gives for each path, in their order, on all processors.
+pub(crate) fn in_parallel<T: Send>(
+    paths: &[PathBuf],
+    run: impl Fn(&PathBuf) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
+    let rest = Mutex::new(paths.iter().enumerate());
+    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || -> Result<Vec<(usize, T)>, Failure> {
+        std::iter::from_fn(next).map(|(index, path)| Ok((index, run(path)?))).collect()
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len());
+    let results: Result<Vec<_>, Failure> = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        // A thread does not panic.
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut results: Vec<(usize, T)> = results?.into_iter().flatten().collect();
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
 /// Nothing to be run yet, on these terms.
 pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
     TargetArgs {
@@ -74,13 +98,22 @@ pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
     }
 }
 
+/// Whether a file is a transaction: in JSON, or described in TOML.
+pub(crate) fn is_transaction(path: &Path) -> Result<bool, Failure> {
+    let mark: &[u8] = match path.extension().and_then(|end| end.to_str()) {
+        Some("json") => b"\"mock_info\"",
+        Some("toml") => b"[[inputs]]",
+        _ => return Ok(false),
+    };
+    let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
+    Ok(bytes.windows(mark.len()).any(|part| part == mark))
+}
+
 /// What is to be run of a file; nothing if it is neither a script nor a transaction.
 pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs>, Failure> {
     let target = bare(terms);
-    if path.extension().is_some_and(|end| end == "json") {
-        let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
-        let is_transaction = bytes.windows(11).any(|part| part == b"\"mock_info\"");
-        return Ok(is_transaction.then(|| TargetArgs { tx: Some(path.to_owned()), ..target }));
+    if is_transaction(path)? {
+        return Ok(Some(TargetArgs { tx: Some(path.to_owned()), ..target }));
     }
     let mut head = [0; MACHINE_AT + 2];
     let read = fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));

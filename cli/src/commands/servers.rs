@@ -86,8 +86,12 @@ fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();
-    let _ =
-        writeln!(text, "{:<64} {:>16}  notes", if args.artifacts { "artifact" } else { "script" }, "bytes");
+    let _ = writeln!(
+        text,
+        "{:<64} {:>16}  notes",
+        if args.artifacts { "artifact" } else { "sha256 of the script" },
+        "bytes"
+    );
     for entry in args.server.server()?.list_stored(args.artifacts)? {
         let notes = match (entry.pinned, entry.used) {
             (true, true) => "pinned, used",
@@ -113,7 +117,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();
-    let _ = writeln!(text, "{:<64} {:>20} {:>12}", "script", "cycles", "runs");
+    let _ = writeln!(text, "{:<64} {:>20} {:>12}", "sha256 of the script", "cycles", "runs");
     for ran in args.server.server()?.list(args.window_ms)? {
         let name = if ran.script.is_empty() { "transactions" } else { &ran.script };
         let _ = writeln!(text, "{name:<64} {:>20} {:>12}", grouped(ran.cycles), grouped(ran.runs));
@@ -129,12 +133,13 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let ended = if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if args.json {
         let (size_bytes, (cycles, runs)) = (stat.size_bytes, stat.ran);
-        json::print(&StatShape { script: script.to_string(), size_bytes, runs, cycles })?;
+        let sha256 = script.to_string();
+        json::print(&StatShape { script: sha256.clone(), sha256, size_bytes, runs, cycles })?;
         return Ok(ended);
     }
     let stored = stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
     let (cycles, runs) = (grouped(stat.ran.0), grouped(stat.ran.1));
-    let text = format!("script  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
+    let text = format!("sha256  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
     output::print(text.as_bytes())?;
     Ok(ended)
 }

@@ -5,15 +5,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::IsTerminal as _,
-    num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
-    thread,
 };
 
 use antares_profile_view::View;
 use anyhow::{Context as _, anyhow};
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -22,7 +19,7 @@ use crate::{
         percent::{Percent, share},
     },
     commands::profile,
-    commands::runnable::{Terms, collect, target},
+    commands::runnable::{Terms, collect, in_parallel, target},
     failure::Failure,
     input,
     limits::{SNAPSHOT_BYTES_MAX, SNAPSHOT_FUNCTIONS_MAX},
@@ -108,21 +105,9 @@ fn take(args: &SnapshotArgs, file: &Path) -> Result<Snapshot, Failure> {
     collect(&args.folder, &mut found)?;
     found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
     found.sort();
-    let rest = Mutex::new(found.iter());
-    let next = || rest.lock().next();
-    let some = || -> Result<Vec<(String, Entry)>, Failure> {
-        let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
-        let entries =
-            std::iter::from_fn(next).map(|path| Ok(entry(path, args)?.map(|entry| (named(path), entry))));
-        entries.filter_map(Result::transpose).collect()
-    };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(found.len());
-    let entries: Result<Vec<_>, Failure> = thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
-        // A thread does not panic.
-        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
-    let entries: BTreeMap<String, Entry> = entries?.into_iter().flatten().collect();
+    let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
+    let entries = in_parallel(&found, |path| Ok(entry(path, args)?.map(|entry| (named(path), entry))))?;
+    let entries: BTreeMap<String, Entry> = entries.into_iter().flatten().collect();
     if entries.is_empty() {
         let text = format!("{} has no scripts and no transactions", args.folder.display());
         return Err(Failure::Usage(anyhow!(text)));

@@ -128,10 +128,22 @@ fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) ->
     Err(crate::failure::no_server(url))
 }
 
-/// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.
+/// The transaction at `path`, `-` for standard input: JSON with its placeholders filled in if it is a file,
+/// or built if that is TOML.
 pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path.extension().is_some_and(|end| end == "toml") {
+        return read_draft(path).map(|built| built.json);
+    }
     let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
     let folder = (!input::is_stdio(path)).then(|| path.parent().unwrap_or(Path::new("")));
     template::expand_file(bytes, folder)
         .map_err(|error| Failure::Usage(anyhow!("{}: {error}", path.display())))
+}
+
+/// Builds the transaction that the TOML at `path` describes, `-` for standard input.
+pub(crate) fn read_draft(path: &Path) -> Result<antares_draft::Built, Failure> {
+    let refused = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{}: {error}", path.display()));
+    let text = String::from_utf8(input::read(path, TRANSACTION_BYTES_MAX as u64)?);
+    let text = text.map_err(|error| refused(&error))?;
+    antares_draft::build(&text, path.parent().unwrap_or(Path::new(""))).map_err(|error| refused(&error))
 }

@@ -14,7 +14,9 @@ pub(crate) struct RanShape<'a> {
 /// A script that was run; none for all transactions together.
 #[derive(Debug, Serialize)]
 pub(crate) struct RanScript<'a> {
+    /// As `sha256`; the key of former versions.
     script: Option<&'a str>,
+    sha256: Option<&'a str>,
     cycles: u64,
     runs: u64,
 }
@@ -22,7 +24,7 @@ pub(crate) struct RanScript<'a> {
 impl<'a> RanScript<'a> {
     pub(crate) fn of(ran: &'a v1::ProfiledScript) -> Self {
         let script = Some(ran.script.as_str()).filter(|script| !script.is_empty());
-        Self { script, cycles: ran.cycles, runs: ran.runs }
+        Self { script, sha256: script, cycles: ran.cycles, runs: ran.runs }
     }
 }
 
@@ -44,7 +46,9 @@ pub(crate) struct StoredEntry {
 /// `antares stat`.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatShape {
+    /// As `sha256`; the key of former versions.
     pub(crate) script: String,
+    pub(crate) sha256: String,
     /// None if it is not stored.
     pub(crate) size_bytes: Option<u64>,
     pub(crate) runs: u64,

@@ -252,7 +252,11 @@ fn type_script(name: &str) -> Script {
         .build()
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
+/// Reads a file that a text names.
+///
+/// # Errors
+/// It cannot be read, or is longer than [`EMBEDDED_FILE_BYTES_MAX`].
+pub fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
     let failed = |source| TemplateProblem::File { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     // One byte more than the limit distinguishes "exactly the limit" from "beyond it".

@@ -1,0 +1,233 @@
+//! `antares test`: builds a folder, and runs its transactions against what they expect.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use antares_abi::{Sha256Digest, Tier};
+use antares_draft::{Built, Expected};
+use antares_transaction::Environment;
+use anyhow::{Context as _, anyhow};
+use serde::Serialize;
+
+use crate::{
+    args::{CodeArgs, DiagnosisArgs, TestArgs},
+    commands::{
+        runnable::{collect, in_parallel, is_transaction},
+        verify::{read_draft, read_transaction},
+    },
+    failure::Failure,
+    input::verify_request::Request,
+    local::{diagnosis, engine},
+    output,
+    output::{
+        color::{Mood, paint},
+        report::grouped,
+        verdict::{Outcome, Verdict},
+    },
+};
+
+/// Meanings of exit codes, if the folder has them.
+const ERROR_CODES: &str = "errors.txt";
+
+/// What `--json` prints: a contract.
+#[derive(Serialize)]
+pub(crate) struct Round {
+    is_built: bool,
+    passed: usize,
+    failed: usize,
+    /// Those that were run.
+    tests: Vec<Answer>,
+}
+
+/// How a test ended.
+#[derive(Clone, Serialize)]
+struct Answer {
+    name: String,
+    is_passed: bool,
+    expected: String,
+    outcome: String,
+    cycles: u64,
+    /// What `verify` prints of it, if it failed.
+    report: Option<String>,
+}
+
+/// The tests of a folder, and how they last ended.
+pub(crate) struct Suite<'a> {
+    args: &'a TestArgs,
+    answers: BTreeMap<PathBuf, (Sha256Digest, Answer)>,
+}
+
+/// Runs all tests.
+pub(crate) fn test(args: &TestArgs) -> Result<ExitCode, Failure> {
+    let round = Suite::new(args).run()?;
+    round.print(args.json)?;
+    Ok(if round.is_built && round.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl<'a> Suite<'a> {
+    pub(crate) fn new(args: &'a TestArgs) -> Self {
+        Self { args, answers: BTreeMap::new() }
+    }
+
+    /// Builds, and runs the tests whose transactions are not those of the last round.
+    pub(crate) fn run(&mut self) -> Result<Round, Failure> {
+        let folder = &self.args.folder;
+        if !make(folder)? {
+            return Ok(Round { is_built: false, passed: 0, failed: 0, tests: Vec::new() });
+        }
+        let mut found = Vec::new();
+        collect(folder, &mut found)?;
+        let is_wanted = |path: &PathBuf| {
+            Ok((named(path, folder).contains(&self.args.only) && is_transaction(path)?).then(|| path.clone()))
+        };
+        let found: Vec<PathBuf> =
+            found.iter().map(is_wanted).filter_map(Result::transpose).collect::<Result<_, Failure>>()?;
+        if found.is_empty() {
+            return Err(Failure::Usage(anyhow!("{} has no transactions to test", folder.display())));
+        }
+        let run = |path: &PathBuf| answer(path, folder, self.answers.get(path).map(|(of, _)| *of));
+        let ran: Vec<_> = in_parallel(&found, |path| Ok(run(path)?.map(|answer| (path.clone(), answer))))?;
+        self.answers.retain(|path, _| found.contains(path));
+        let tests = ran.iter().flatten().map(|(_, (_, answer))| answer.clone()).collect();
+        self.answers.extend(ran.into_iter().flatten());
+        let passed = self.answers.values().filter(|(_, answer)| answer.is_passed).count();
+        Ok(Round { is_built: true, passed, failed: self.answers.len() - passed, tests })
+    }
+}
+
+impl Round {
+    /// Whether there is something to report.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.is_built || !self.tests.is_empty()
+    }
+
+    pub(crate) fn print(&self, is_json: bool) -> Result<(), Failure> {
+        if is_json {
+            let json = serde_json::to_string(self).unwrap_or_default();
+            return output::print((output::printable(&json) + "\n").as_bytes());
+        }
+        let mut text = String::new();
+        for Answer { name, is_passed, expected, outcome, cycles, report } in &self.tests {
+            let (word, mood) = if *is_passed { ("ok    ", Mood::Good) } else { ("FAILED", Mood::Bad) };
+            let _ = write!(
+                text,
+                "{}  {}: {}",
+                paint(word, mood),
+                output::printable(name),
+                output::printable(outcome)
+            );
+            let _ = match is_passed {
+                true => writeln!(text, ", {} cycles", grouped(*cycles)),
+                false => writeln!(text, "; expected: {expected}"),
+            };
+            text += report.as_deref().unwrap_or_default();
+        }
+        match self.is_built {
+            true => {
+                let _ = writeln!(text, "{} passed, {} failed", self.passed, self.failed);
+            }
+            false => text += "the build failed\n",
+        }
+        output::print(text.as_bytes())
+    }
+}
+
+/// Runs make, if the folder has a Makefile: whether it succeeded. What it prints goes to standard error.
+fn make(folder: &Path) -> Result<bool, Failure> {
+    if !folder.join("Makefile").exists() {
+        return Ok(true);
+    }
+    let errors = io::stderr().as_fd().try_clone_to_owned();
+    let errors = errors.context("cannot use standard error").map_err(Failure::Service)?;
+    let status = Command::new("make").arg("--silent").current_dir(folder).stdout(errors).status();
+    Ok(status.context("cannot run make").map_err(Failure::Usage)?.success())
+}
+
+fn named(path: &Path, folder: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+/// Runs the transaction at `path`, unless it is still the one with the digest `last`.
+fn answer(
+    path: &Path,
+    folder: &Path,
+    last: Option<Sha256Digest>,
+) -> Result<Option<(Sha256Digest, Answer)>, Failure> {
+    let name = named(path, folder);
+    let built = match path.extension().is_some_and(|end| end == "toml") {
+        true => read_draft(path),
+        false => read_transaction(path).map(|json| Built { json, expected: Expected::Accepted }),
+    };
+    let (digest, answered) = match built {
+        Err(failure @ Failure::Usage(_)) => {
+            let (problem, outcome) = (failure.to_string(), "malformed".to_owned());
+            let report = Some(format!("  {}\n", output::printable(&problem)));
+            let expected = "a transaction".to_owned();
+            let answer = Answer { name, is_passed: false, expected, outcome, cycles: 0, report };
+            (Sha256Digest::of(problem.as_bytes()), Ok(answer))
+        }
+        Err(failure) => return Err(failure),
+        Ok(built) => {
+            let digest = Sha256Digest::of(format!("{}", built.expected).as_bytes());
+            let digest = Sha256Digest::of(&[&digest.0[..], &built.json].concat());
+            if last == Some(digest) {
+                return Ok(None);
+            }
+            (digest, verified(built, name, folder))
+        }
+    };
+    if last == Some(digest) {
+        return Ok(None);
+    }
+    Ok(Some((digest, answered.map_err(|failure| failure.of(&path.display().to_string()))?)))
+}
+
+fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure> {
+    let Built { json, expected } = built;
+    let request = Request {
+        json,
+        is_bare: false,
+        environment: Environment::default(),
+        group: None,
+        tier: Tier::Auto,
+        code: CodeArgs { full: false, no_cache: false },
+        cycles_max: None,
+        deadline: None,
+        recheck: false,
+        diagnosis: false,
+    };
+    let verdict = match engine::verify(&request) {
+        // The transaction is consistent in itself, but not what a node takes.
+        Err(Failure::Usage(error)) => Verdict::without_figures(Outcome::Failed, format!("{error:#}")),
+        verdict => verdict?,
+    };
+    let codes: Vec<i8> =
+        verdict.groups.iter().filter_map(|group| group.exit_code).filter(|code| *code != 0).collect();
+    let is_accepted = verdict.outcome == Outcome::Ok;
+    let is_passed = match expected {
+        Expected::Accepted => is_accepted,
+        Expected::Rejected => verdict.outcome == Outcome::Failed,
+        Expected::Exit(code) => codes.contains(&code),
+    };
+    let outcome = match codes.first() {
+        _ if is_accepted => Expected::Accepted.to_string(),
+        Some(code) => Expected::Exit(*code).to_string(),
+        None => verdict.error.clone().unwrap_or_else(|| Expected::Rejected.to_string()),
+    };
+    let report = if is_passed { None } else { Some(explained(&request, &verdict, folder)?) };
+    Ok(Answer { name, is_passed, expected: expected.to_string(), outcome, cycles: verdict.cycles, report })
+}
+
+/// What `verify` prints.
+fn explained(request: &Request, verdict: &Verdict, folder: &Path) -> Result<String, Failure> {
+    let codes = folder.join(ERROR_CODES);
+    let args = DiagnosisArgs { error_codes: codes.exists().then_some(codes), ..DiagnosisArgs::default() };
+    let found = diagnosis::or_hint(diagnosis::of_verdict(request, verdict, &args), &args)?;
+    Ok(verdict.to_text() + &diagnosis::to_text(&found, verdict.vm_error(), &args))
+}

@@ -1,0 +1,18 @@
+//! `antares tx build`: a mock transaction from a small file.
+
+use std::process::ExitCode;
+
+use crate::{
+    args::{TxArgs, TxCommand},
+    commands::verify::read_draft,
+    failure::Failure,
+    output,
+};
+
+pub(crate) fn tx(args: &TxArgs) -> Result<ExitCode, Failure> {
+    let TxCommand::Build { file } = &args.command;
+    let mut json = read_draft(file)?.json;
+    json.push(b'\n');
+    output::print(&json)?;
+    Ok(ExitCode::SUCCESS)
+}

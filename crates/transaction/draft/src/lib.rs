@@ -1,0 +1,52 @@
+//! A transaction for tests from a small TOML file, with placeholders for hashes, keys and signatures.
+//!
+//! ckb-sdk builds and signs too, but links an HTTP client, a node's RPC and ckb-script with its default
+//! features; a file needs only ckb-types' builders and secp256k1.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod bytes;
+mod error;
+mod expected;
+mod file;
+mod names;
+mod signing;
+mod since;
+mod system;
+
+use std::path::Path;
+
+use antares_transaction::limits::TRANSACTION_BYTES_MAX;
+use ckb_mock_tx_types::ReprMockTransaction;
+
+pub use error::{DraftError, DraftProblem};
+pub use expected::Expected;
+
+/// A transaction, and what its scripts shall say.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// ckb-debugger's mock transaction.
+    pub json: Vec<u8>,
+    /// What a test of it expects.
+    pub expected: Expected,
+}
+
+/// Builds and signs what `text` describes. Names of files are relative to `folder`.
+///
+/// # Errors
+/// The first error, with its line and field.
+pub fn build(text: &str, folder: &Path) -> Result<Built, DraftError> {
+    let draft = file::parse(text)?;
+    let locate = |problem: error::FieldError| problem.locate(text);
+    let expected = expected::of(draft.expect.as_ref()).map_err(locate)?;
+    let mock = builder::build(&draft, folder).map_err(locate)?;
+    let json = serde_json::to_vec_pretty(&ReprMockTransaction::from(mock)).unwrap_or_default();
+    if json.len() > TRANSACTION_BYTES_MAX {
+        let problem = DraftProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX };
+        return Err(DraftError { line: 1, field: String::new(), problem });
+    }
+    Ok(Built { json, expected })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What a file defines, by name.
+
+use std::{cell::Cell, collections::BTreeMap, path::Path};
+
+use antares_transaction::{limits::TRANSACTION_BYTES_MAX, template};
+use ckb_types::{
+    bytes::Bytes,
+    core::{HeaderBuilder, HeaderView, ScriptHashType},
+    packed::{Byte32, CellInput, CellOutput, ScriptOpt},
+    prelude::*,
+};
+use secp256k1::SecretKey;
+
+use crate::{
+    bytes::{bytes, exact},
+    error::{At, DraftProblem, FieldError},
+    file::{self, Draft},
+    since::epoch,
+    system::{self, system, type_id},
+};
+
+/// Bytes of all placeholders and digits together: each becomes two digits.
+const BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+
+/// Keys, headers and cells of a file.
+pub(crate) struct Names<'a> {
+    folder: &'a Path,
+    keys: BTreeMap<&'a str, SecretKey>,
+    pub(crate) headers: Vec<(&'a str, HeaderView)>,
+    pub(crate) cells: Vec<Code>,
+    /// Whether a script reads the points of the curve.
+    pub(crate) needs_points: bool,
+    pub(crate) first_input: CellInput,
+    /// Bytes that are left of [`BYTES_MAX`].
+    left: Cell<usize>,
+}
+
+/// A cell dep.
+pub(crate) struct Code {
+    name: String,
+    pub(crate) output: CellOutput,
+    pub(crate) data: Bytes,
+    pub(crate) header: Option<Byte32>,
+    /// How scripts reference it.
+    pub(crate) hash_type: ScriptHashType,
+    pub(crate) code_hash: Byte32,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn of(draft: &'a Draft, folder: &'a Path, first_input: CellInput) -> Result<Self, FieldError> {
+        let (keys, left) = (BTreeMap::new(), Cell::new(BYTES_MAX));
+        let (headers, cells, needs_points) = (Vec::new(), Vec::new(), false);
+        let mut names = Self { folder, keys, headers, cells, needs_points, first_input, left };
+        for (name, text) in &draft.keys {
+            let key = exact(text.get_ref(), &names);
+            let key = key.and_then(|bytes| SecretKey::from_byte_array(&bytes).map_err(|_| DraftProblem::Key));
+            names.keys.insert(name, key.at(text, || format!("keys.{name}"))?);
+        }
+        for (index, header) in draft.headers.iter().enumerate() {
+            names.add_header(header, &format!("headers[{index}]"))?;
+        }
+        for (index, cell) in draft.cells.iter().enumerate() {
+            names.add_cell(cell, &format!("cells[{index}]"))?;
+        }
+        Ok(names)
+    }
+
+    fn add_header(&mut self, header: &'a file::Header, field: &str) -> Result<(), FieldError> {
+        let name = header.name.get_ref();
+        if self.headers.iter().any(|(known, _)| known == name) {
+            return Err(DraftProblem::Twice(name.clone())).at(&header.name, || format!("{field}.name"));
+        }
+        let mut builder = HeaderBuilder::default().number(header.number).timestamp(header.timestamp_ms);
+        if let Some(text) = &header.epoch {
+            builder = builder.epoch(epoch(text.get_ref()).at(text, || format!("{field}.epoch"))?);
+        }
+        if let Some(text) = &header.dao {
+            let dao: [u8; 32] = exact(text.get_ref(), self).at(text, || format!("{field}.dao"))?;
+            builder = builder.dao(Byte32::new(dao));
+        }
+        self.headers.push((name, builder.build()));
+        Ok(())
+    }
+
+    fn add_cell(&mut self, cell: &file::Cell, field: &str) -> Result<(), FieldError> {
+        let name = cell.name.get_ref();
+        if self.cells.iter().any(|known| known.name == *name) {
+            return Err(DraftProblem::Twice(name.clone())).at(&cell.name, || format!("{field}.name"));
+        }
+        let header = self.header(cell.header.as_ref(), field)?;
+        let mut hash_type = ScriptHashType::Data2;
+        let mut type_script = None;
+        let data = match (&cell.file, &cell.data, &cell.system) {
+            (Some(file), None, None) => {
+                let data = self.file(file.get_ref());
+                data.and_then(|data| self.take(data.len()).map(|()| Bytes::from(data)))
+                    .at(file, || format!("{field}.file"))?
+            }
+            (None, Some(text), None) => {
+                bytes(text.get_ref(), self).at(text, || format!("{field}.data"))?.into()
+            }
+            (None, None, Some(named)) => {
+                let found = system(named.get_ref()).at(named, || format!("{field}.system"))?;
+                self.needs_points |= found.needs_points;
+                (type_script, hash_type) = (found.type_script, found.hash_type);
+                found.data
+            }
+            _ => {
+                let problem = DraftProblem::Keys("a cell has one of file, data and system");
+                return Err(problem).at(&cell.name, || field.to_owned());
+            }
+        };
+        if let Some(text) = &cell.hash_type {
+            hash_type = self::hash_type(text.get_ref()).at(text, || format!("{field}.hash_type"))?;
+            if hash_type == ScriptHashType::Type && type_script.is_none() {
+                type_script = Some(type_id(ckb_hash::blake2b_256(name)));
+            }
+        }
+        let code_hash = match &type_script {
+            Some(script) if hash_type == ScriptHashType::Type => script.calc_script_hash(),
+            _ => CellOutput::calc_data_hash(&data),
+        };
+        let output = CellOutput::new_builder().type_(ScriptOpt::from(type_script)).build();
+        self.cells.push(Code { name: name.clone(), output, data, header, hash_type, code_hash });
+        Ok(())
+    }
+
+    /// The hash of the header that a cell's field names.
+    pub(crate) fn header(
+        &self,
+        text: Option<&file::Text>,
+        field: &str,
+    ) -> Result<Option<Byte32>, FieldError> {
+        let Some(text) = text else { return Ok(None) };
+        let found = self.headers.iter().find(|(name, _)| name == text.get_ref());
+        let known = || self.headers.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let found = found.ok_or_else(|| unknown("header", text.get_ref(), known()));
+        found.map(|(_, header)| Some(header.hash())).at(text, || format!("{field}.header"))
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<SecretKey, DraftProblem> {
+        let known = || self.keys.keys().map(|&name| name.to_owned()).collect();
+        self.keys.get(name).copied().ok_or_else(|| unknown("key", name, known()))
+    }
+
+    pub(crate) fn cell(&self, name: &str) -> Result<&Code, DraftProblem> {
+        let known = || self.cells.iter().map(|cell| cell.name.clone()).collect();
+        self.cells.iter().find(|cell| cell.name == name).ok_or_else(|| unknown("cell", name, known()))
+    }
+
+    pub(crate) fn file(&self, name: &str) -> Result<Vec<u8>, DraftProblem> {
+        Ok(template::read_file(&self.folder.join(name))?)
+    }
+
+    /// Counts bytes against the limit.
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), DraftProblem> {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.ok_or(DraftProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX })?);
+        Ok(())
+    }
+
+    /// All cell deps: those of the file, then the points.
+    pub(crate) fn deps(self) -> Vec<Code> {
+        let Self { mut cells, needs_points, .. } = self;
+        if needs_points {
+            let (name, output, data) = (String::new(), CellOutput::default(), system::points());
+            let (hash_type, code_hash) = (ScriptHashType::Data, Byte32::zero());
+            cells.push(Code { name, output, data, header: None, hash_type, code_hash });
+        }
+        cells
+    }
+}
+
+pub(crate) fn hash_type(text: &str) -> Result<ScriptHashType, DraftProblem> {
+    match text {
+        "data" => Ok(ScriptHashType::Data),
+        "data1" => Ok(ScriptHashType::Data1),
+        "data2" => Ok(ScriptHashType::Data2),
+        "type" => Ok(ScriptHashType::Type),
+        _ => Err(DraftProblem::Form { text: text.to_owned(), forms: "data, data1, data2 or type" }),
+    }
+}
+
+fn unknown(kind: &'static str, name: &str, known: Vec<String>) -> DraftProblem {
+    DraftProblem::Unknown { kind, name: name.to_owned(), known }
+}
