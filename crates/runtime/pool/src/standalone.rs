@@ -12,18 +12,13 @@ use std::{
     thread::JoinHandle,
 };
 
-use antares_sandbox::{Confinement, Policy};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, getppid},
-};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError,
     frame::{self, FrameError},
-    hosted::start_piped,
-    process_state::{ProcessKind, settle},
+    hosted::{lock_in, serve_parent, start_piped},
 };
 
 /// The argument that makes a program a standalone worker; its parent's number follows.
@@ -118,24 +113,22 @@ pub fn is_standalone() -> bool {
 /// loads, and reads no script.
 ///
 /// # Errors
-/// It was not started by [`StandaloneWorker::start`], cannot be locked in, or its parent is gone.
+/// It was not started by [`StandaloneWorker::start`], or cannot be locked in.
 pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
-    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
-    settle(ProcessKind::Zygote);
-    // SAFETY: nothing else uses the standard descriptors, which are never closed.
-    let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
-    let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
-    let loaded = load(&job);
-    let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
-    // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody uses:
-    // mapped code needs none. The standard ones are kept.
-    unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
-    work(job, loaded, pipes)
+    serve_parent(|parent| {
+        // SAFETY: nothing else uses the standard descriptors, which are never closed.
+        let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
+        let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+        let loaded = load(&job);
+        // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody
+        // uses: mapped code needs none. The standard ones are kept.
+        unsafe { lock_in(parent) }?;
+        work(job, loaded, pipes)
+    })
 }
 
 fn to_io(error: FrameError) -> io::Error {
