@@ -39,6 +39,23 @@ fn lines_and_statuses_are_those_of_the_published_program() {
     assert_goldens(&[OURS], LINES, examples().path());
 }
 
+/// Standard error is not in the golden files.
+#[test]
+fn errors_are_told_in_the_words_of_the_published_program_or_with_the_new_ones() {
+    let (folder, ones) = (examples(), "1".repeat(64));
+    let (hash, told) = (format!("0x{ones}"), format!("Error: ScriptNotFound(Byte32(0x{ones}))\n"));
+    let flamegraph = "instead of --pprof FILE there is --enable-flamegraph --flamegraph-output FILE\n";
+    for (words, told) in [
+        (&["--tx-file", "mock_tx.json", "--script-hash", &hash][..], told.as_str()),
+        (&["--bin", "fib", "--pprof", "file"], flamegraph),
+        (&["--bin", "fib", "-pprof"], flamegraph),
+    ] {
+        let output = run(folder.path(), words);
+        assert!(String::from_utf8_lossy(&output.stderr).ends_with(told), "{output:?}");
+        assert_ends(&output, 1, "");
+    }
+}
+
 #[test]
 fn published_scripts_end_as_in_the_published_program() {
     assert_goldens(&[OURS], SCRIPTS, examples().path());

@@ -7,7 +7,10 @@ use std::{
     fs::File,
     io::{self, BufReader, Read as _, Write},
     mem::ManuallyDrop,
-    os::fd::{AsFd as _, FromRawFd, IntoRawFd as _, OwnedFd},
+    os::{
+        fd::{AsFd as _, FromRawFd, IntoRawFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     process::{Child, Command, Stdio},
@@ -19,7 +22,7 @@ use antares_hosted::{
     Link,
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
 };
-use antares_sandbox::{Confinement, Fork, Policy, exit_now, fork, move_to};
+use antares_sandbox::{Confinement, Fork, Policy, SandboxError, exit_now, fork, move_to};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -66,6 +69,8 @@ pub(crate) fn start_piped(worker: &Path, word: &str) -> Result<(Process, OwnedFd
         .arg(std::process::id().to_string())
         .env_clear()
         .current_dir("/")
+        // What a terminal asks for, the parent answers.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -346,25 +351,35 @@ pub(crate) fn is_started_with(word: &str) -> bool {
     std::env::args().nth(1).as_deref() == Some(word)
 }
 
-/// Prepares a process that [`start_piped`] started: its parent.
-pub(crate) fn begin() -> io::Result<Pid> {
-    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
-    settle(ProcessKind::Zygote);
-    Ok(parent)
-}
-
 /// Locks the process in, and gives its job to `work`.
 ///
 /// # Errors
-/// It was not started by [`Hosted::start`], cannot be locked in, or its parent is gone.
+/// It was not started by [`Hosted::start`], or cannot be locked in.
 pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -> io::Result<()> {
-    let parent = begin()?;
-    // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
-    unsafe { lock_in(parent) }?;
-    let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
-    let job = pipes.read()?;
-    work(job, HostPipes(Mutex::new(pipes)))
+    serve_parent(|parent| {
+        // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
+        unsafe { lock_in(parent) }?;
+        let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
+        let job = pipes.read()?;
+        work(job, HostPipes(Mutex::new(pipes)))
+    })
+}
+
+/// Settles this process and lets it `serve` its parent, whose number is its second argument. A parent that has
+/// ended, which may be before this process began, is told nothing, and neither is anybody else.
+pub(crate) fn serve_parent(serve: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<()> {
+    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
+    if getppid() != Some(parent) {
+        return Ok(());
+    }
+    settle(ProcessKind::Zygote);
+    match serve(parent) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => {
+            Ok(())
+        }
+        served => served,
+    }
 }
 
 /// In a child that was forked: the same, with pipes that are not at their places yet.
@@ -399,7 +414,10 @@ fn serve_forked(
 pub(crate) unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
     let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
-    let layers = unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
+    let layers = unsafe { confinement.lock_in(parent) }.map_err(|error| match error {
+        SandboxError::ParentGone => io::ErrorKind::BrokenPipe.into(),
+        error => io::Error::other(error),
+    })?;
     Ok(layers.iter().all(|status| status.active || !status.layer.is_required()))
 }
 

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError, frame,
-    hosted::{ParentPipes, Process, begin, is_started_with, lock_in, send, start_piped, to_io},
+    hosted::{ParentPipes, Process, is_started_with, lock_in, send, serve_parent, start_piped, to_io},
 };
 
 /// The argument that makes a program a standalone worker; its parent's number follows.
@@ -72,19 +72,20 @@ pub fn is_standalone() -> bool {
 /// loads, and reads no script.
 ///
 /// # Errors
-/// It was not started by [`StandaloneWorker::start`], cannot be locked in, or its parent is gone.
+/// It was not started by [`StandaloneWorker::start`], or cannot be locked in.
 pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
-    let parent = begin()?;
-    let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
-    let job: J = pipes.read()?;
-    let loaded = load(&job);
-    // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody uses:
-    // mapped code needs none. The standard ones are kept.
-    unsafe { lock_in(parent) }?;
-    work(job, loaded, pipes)
+    serve_parent(|parent| {
+        let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
+        let job: J = pipes.read()?;
+        let loaded = load(&job);
+        // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody
+        // uses: mapped code needs none. The standard ones are kept.
+        unsafe { lock_in(parent) }?;
+        work(job, loaded, pipes)
+    })
 }
 
 /// A library in memory, for whoever loads it.

@@ -3,7 +3,6 @@
 
 use std::{
     fs::OpenOptions,
-    io,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
 };
 
@@ -44,6 +43,14 @@ const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// # Errors
 /// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
 pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
+    match serve_supervisor(prepare) {
+        // The supervisor has ended, which may be before this process began: nobody is left to be told.
+        Err(error) if error.is_of_the_end() => Ok(()),
+        ended => ended,
+    }
+}
+
+fn serve_supervisor<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
     let (supervisor, speculation) = parse_arguments()?;
     settle(ProcessKind::Zygote);
     // SAFETY: `asked` found the arguments with which a pool gives its socket as standard input, which nothing
@@ -66,7 +73,7 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
     };
     let news = News::Ready { layers: layers.clone() };
     wire::send(socket.as_fd(), &news, &[]).map_err(ZygoteError::io("tell the supervisor"))?;
-    Zygote { worker, socket, layers, children: Vec::new(), spare: None }.serve()
+    Zygote { worker, socket, layers, children: Vec::new(), spare: None }.attend()
 }
 
 /// The supervisor, from the arguments, if it is the parent; and what it asks for.
@@ -79,8 +86,8 @@ fn parse_arguments() -> Result<(Pid, Speculation), ZygoteError> {
         .next()
         .and_then(|text| text.parse().ok())
         .filter(|number| *number > 0)
-        .and_then(Pid::from_raw);
-    let supervisor = supervisor.filter(|supervisor| getppid() == Some(*supervisor));
+        .and_then(Pid::from_raw)
+        .ok_or(ZygoteError::NotAsked)?;
     let mut speculation = Speculation::default();
     for word in arguments {
         match &*word {
@@ -90,7 +97,10 @@ fn parse_arguments() -> Result<(Pid, Speculation), ZygoteError> {
             _ => return Err(ZygoteError::NotAsked),
         }
     }
-    Ok((supervisor.ok_or(ZygoteError::NotAsked)?, speculation))
+    if getppid() != Some(supervisor) {
+        return Err(SandboxError::ParentGone.into());
+    }
+    Ok((supervisor, speculation))
 }
 
 /// Has the kernel take this process and its children before any other one when memory is out: a job is lost
@@ -140,19 +150,7 @@ struct Zygote<W> {
 }
 
 impl<W: Worker> Zygote<W> {
-    fn serve(mut self) -> Result<(), ZygoteError> {
-        match self.attend() {
-            // The supervisor ended between a child's end and the news of it: nobody is left to be told.
-            Err(ZygoteError::Io { source, .. })
-                if matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
-            {
-                Ok(())
-            }
-            ended => ended,
-        }
-    }
-
-    fn attend(&mut self) -> Result<(), ZygoteError> {
+    fn attend(mut self) -> Result<(), ZygoteError> {
         let mut wants_spare = W::KEEPS_SPARE;
         loop {
             // Who asks now wants the processor for what was asked.

@@ -35,4 +35,14 @@ impl ZygoteError {
     pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { step, source: source.into() }
     }
+
+    /// Whether it says no more than that the supervisor has ended.
+    pub(crate) fn is_of_the_end(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+            }
+            error => matches!(error, Self::Sandbox(SandboxError::ParentGone)),
+        }
+    }
 }

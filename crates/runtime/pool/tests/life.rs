@@ -318,6 +318,21 @@ fn what_cannot_start_says_so() {
     assert!(matches!(antares_pool::worker_path("antares-nobody"), Err(PoolError::WorkerNotFound { .. })));
 }
 
+/// A command may be done while its worker begins: an error then would follow a right answer.
+#[test]
+fn a_worker_says_nothing_of_a_supervisor_that_has_ended() {
+    let own = std::process::id().to_string();
+    // The first number is that of a process that is no parent of this one's children; the second one has hung up.
+    for supervisor in ["1", &own] {
+        let (hung_up, socket) = std::os::unix::net::UnixStream::pair().unwrap();
+        drop(hung_up);
+        let mut zygote = Command::new(worker());
+        zygote.args(["zygote", supervisor]).stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)));
+        let output = zygote.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{supervisor}: {output:?}");
+    }
+}
+
 #[test]
 fn a_job_has_a_size() {
     let pool = start(1, &[]).unwrap();

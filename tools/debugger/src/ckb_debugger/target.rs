@@ -41,6 +41,11 @@ impl ChosenScript {
         };
         let is_type = kind == GroupKind::Type;
         let groups = groups(&mock);
+        if !groups.iter().any(|group| group.script_hash == hash) {
+            let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            // These are the original's words.
+            return Err(Ending::Error(format!("ScriptNotFound(Byte32(0x{digits}))")));
+        }
         let group = groups.iter().find(|group| group.is_type == is_type && group.script_hash == hash);
         let group = group.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
         let input = group.inputs.first().copied().map(CellName::Input);
