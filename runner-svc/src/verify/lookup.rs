@@ -135,14 +135,14 @@ fn invalid(path: &str, problem: &str) -> Failed {
 /// What a caller is told, with the keys of its `format`. The node's address and words are the log's alone:
 /// they may hold secrets.
 fn public_problem(error: &ResolveError, format: BareFormat) -> Failed {
-    let told = |path: &str| format.told(path.to_owned());
+    let reworded = |path: &str| format.reworded(path.to_owned());
     let (path, source) = match error {
         ResolveError::ChainNode(source) => (None, source),
-        ResolveError::At { path, source } => (Some(told(path)), source),
+        ResolveError::At { path, source } => (Some(reworded(path)), source),
         ResolveError::NoSuchOutput { path, .. } | ResolveError::NoGroup { path, .. } => {
-            return invalid(&told(path), &told(&error.to_string()));
+            return invalid(&reworded(path), &reworded(&error.to_string()));
         }
-        ResolveError::TooMany { path, .. } => return invalid(&told(path), &told(&error.to_string())),
+        ResolveError::TooMany { path, .. } => return invalid(&reworded(path), &reworded(&error.to_string())),
         ResolveError::Cellbase => return invalid("bare", &error.to_string()),
     };
     let at = path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();

@@ -16,29 +16,6 @@ pub enum BareFormat {
     Lumos,
 }
 
-/// Keys of CCC and Lumos, and the node's.
-const KEYS: [(&str, &str); 19] = [
-    ("args", "args"),
-    ("capacity", "capacity"),
-    ("cellDeps", "cell_deps"),
-    ("codeHash", "code_hash"),
-    ("depType", "dep_type"),
-    ("hash", "hash"),
-    ("hashType", "hash_type"),
-    ("headerDeps", "header_deps"),
-    ("index", "index"),
-    ("inputs", "inputs"),
-    ("lock", "lock"),
-    ("outPoint", "out_point"),
-    ("outputs", "outputs"),
-    ("outputsData", "outputs_data"),
-    ("previousOutput", "previous_output"),
-    ("since", "since"),
-    ("txHash", "tx_hash"),
-    ("type", "type"),
-    ("version", "version"),
-];
-
 /// Keys of a skeleton that say nothing of the transaction.
 const NOTES: [&str; 3] = ["cellProvider", "fixedEntries", "signingEntries"];
 
@@ -67,7 +44,6 @@ impl BareFormat {
                 if self == Self::Lumos && NOTES.iter().any(|key| keys.contains_key(*key)) {
                     keys = of_skeleton(keys);
                 }
-                keys.entry("witnesses").or_insert_with(|| json!([]));
                 self.renamed(Value::Object(keys)).map_err(|wrong| {
                     let Wrong { path, detail } = wrong;
                     BareError::Shape { path: format!("{path}: "), detail }
@@ -96,22 +72,21 @@ impl BareFormat {
     }
 
     fn entry(self, key: &str, value: Value) -> Result<(String, Value), Wrong> {
-        let node_key = match KEYS.iter().find(|(camel, _)| *camel == key) {
-            Some((_, node_key)) => *node_key,
-            None if key == "witnesses" => "witnesses",
-            None if KEYS.iter().any(|(_, node_key)| *node_key == key) => {
-                return Err(Wrong::new(key, "nodes write this key: the format is the node's".to_owned()));
-            }
-            None => return Err(Wrong::new(key, format!("{self:?} has no such key"))),
-        };
-        let value = match (node_key, value) {
+        if key.contains('_') {
+            return Err(Wrong::new(key, "nodes write this key: the format is the node's".to_owned()));
+        }
+        let value = match (key, value) {
             ("capacity" | "index" | "since" | "version", value) => {
                 self.number(value).map_err(|detail| Wrong::new(key, detail))?
             }
-            ("dep_type", Value::String(text)) if text == "depGroup" => json!("dep_group"),
+            ("depType", Value::String(text)) if text == "depGroup" => json!("dep_group"),
             (_, value) => self.renamed(value).map_err(|wrong| wrong.below(key))?,
         };
-        Ok((node_key.to_owned(), value))
+        let letters = key.chars().flat_map(|letter| {
+            let dash = letter.is_ascii_uppercase().then_some('_');
+            dash.into_iter().chain([letter.to_ascii_lowercase()])
+        });
+        Ok((letters.collect(), value))
     }
 
     fn number(self, value: Value) -> Result<Value, String> {
@@ -130,9 +105,16 @@ impl BareFormat {
 
     /// A path or words about the node's form, with the keys of this one.
     #[must_use]
-    pub fn told(self, text: String) -> String {
-        let keys = KEYS.iter().filter(|(camel, node_key)| self != Self::Node && camel != node_key);
-        keys.fold(text, |text, (camel, node_key)| text.replace(node_key, camel))
+    pub fn reworded(self, text: String) -> String {
+        if self == Self::Node {
+            return text;
+        }
+        let mut words = text.split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |text, word| {
+            let (letter, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+            text + &letter.to_uppercase() + rest
+        })
     }
 }
 
