@@ -63,7 +63,12 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{}", short(name)) })
 }
 
-fn single(field: &FieldDescriptorProto) -> Value {
+fn single(field: &FieldDescriptorProto, is_open: bool) -> Value {
+    // Answers have numbers of 64 bits as text; requests may have numbers too.
+    let long = |format: &str| match is_open {
+        true => json!({ "type": "string", "format": format }),
+        false => json!({ "type": ["string", "integer"], "format": format }),
+    };
     match field.r#type() {
         Type::Bool => json!({ "type": "boolean" }),
         Type::String => json!({ "type": "string" }),
@@ -71,9 +76,8 @@ fn single(field: &FieldDescriptorProto) -> Value {
         Type::Double | Type::Float => json!({ "type": "number" }),
         Type::Int32 | Type::Sint32 | Type::Sfixed32 => json!({ "type": "integer", "format": "int32" }),
         Type::Uint32 | Type::Fixed32 => json!({ "type": "integer", "minimum": 0 }),
-        // Numbers of 64 bits are text in JSON; numbers are taken too.
-        Type::Int64 | Type::Sint64 | Type::Sfixed64 => json!({ "type": "string", "format": "int64" }),
-        Type::Uint64 | Type::Fixed64 => json!({ "type": "string", "format": "uint64" }),
+        Type::Int64 | Type::Sint64 | Type::Sfixed64 => long("int64"),
+        Type::Uint64 | Type::Fixed64 => long("uint64"),
         Type::Message | Type::Enum | Type::Group => reference(field.type_name()),
     }
 }
@@ -104,9 +108,11 @@ fn message(message: &DescriptorProto, words: &Words, path: &[i32], is_open: bool
                 && field.type_name().ends_with(&format!("{}.{}", message.name(), nested.name()))
         });
         let schema = match (entry, field.label()) {
-            (Some(entry), _) => json!({ "type": "object", "additionalProperties": single(&entry.field[1]) }),
-            (None, Label::Repeated) => json!({ "type": "array", "items": single(field) }),
-            (None, _) => single(field),
+            (Some(entry), _) => {
+                json!({ "type": "object", "additionalProperties": single(&entry.field[1], is_open) })
+            }
+            (None, Label::Repeated) => json!({ "type": "array", "items": single(field, is_open) }),
+            (None, _) => single(field, is_open),
         };
         properties.insert(field.json_name().to_owned(), described(schema, said));
     }
@@ -133,23 +139,60 @@ fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value
         let kind = if is_stream { "application/x-ndjson" } else { "application/json" };
         json!({ kind: { "schema": reference(name) } })
     };
+    let (asks, tells) = (method.client_streaming(), method.server_streaming());
+    let mut responses: Map<_, _> = ERRORS
+        .iter()
+        .map(|(status, _)| {
+            (status.to_string(), json!({ "$ref": format!("#/components/responses/{status}") }))
+        })
+        .collect();
+    let said_of_answer = "The answer; of a stream each line is one, or the error that it ended with.";
+    let answer = json!({ "description": said_of_answer, "content": body(method.output_type(), tells) });
+    responses.insert("200".to_owned(), answer);
     json!({ "post": {
         "operationId": format!("{service}_{}", method.name()),
         "tags": [service],
         "description": said,
         "parameters": HEADERS.map(|(name, _)| json!({ "$ref": format!("#/components/parameters/{name}") })),
-        "requestBody": { "required": true, "content": body(method.input_type(), method.client_streaming()) },
-        "responses": {
-            "200": {
-                "description": "The answer; of a stream each line is one, or the error that it ended with.",
-                "content": body(method.output_type(), method.server_streaming()),
-            },
-            "default": {
-                "description": "There is no answer.",
-                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
-            },
-        },
+        "requestBody": { "required": true, "content": body(method.input_type(), asks) },
+        "responses": responses,
     }})
+}
+
+/// Statuses of HTTP that are no status of the call itself, and all others.
+const ERRORS: [(&str, &str); 5] = [
+    ("403", "The origin is none of web.origins, or the caller may not do this."),
+    ("404", "There is no such call, or not what it names."),
+    ("405", "Calls are made with POST."),
+    ("415", "The content type is none of this call, or the body is encoded."),
+    ("default", "There is no answer."),
+];
+
+fn response((status, said): (&str, &str)) -> (String, Value) {
+    let schema = json!({ "$ref": "#/components/schemas/Error" });
+    let content = json!({ "application/json": { "schema": schema } });
+    (status.to_owned(), json!({ "description": said, "content": content }))
+}
+
+/// The service of gRPC that says whether a service answers, which is in no file of ours.
+fn health() -> Value {
+    let method = MethodDescriptorProto {
+        name: Some("Check".to_owned()),
+        input_type: Some(".grpc.health.v1.HealthCheckRequest".to_owned()),
+        output_type: Some(".grpc.health.v1.HealthCheckResponse".to_owned()),
+        ..MethodDescriptorProto::default()
+    };
+    operation(&method, "Whether a service answers; without a name, all of them.", "Health")
+}
+
+/// Messages of [`health`].
+fn health_schemas() -> [(String, Value); 2] {
+    let schema = |is_open: bool, property: Value| json!({ "type": "object", "additionalProperties": is_open, "properties": property });
+    let status = json!({ "type": "string", "examples": ["UNKNOWN", "SERVING", "NOT_SERVING"] });
+    [
+        ("HealthCheckRequest".to_owned(), schema(false, json!({ "service": { "type": "string" } }))),
+        ("HealthCheckResponse".to_owned(), schema(true, json!({ "status": status }))),
+    ]
 }
 
 /// Headers that calls may have beside `authorization`.
@@ -191,6 +234,8 @@ fn openapi() -> Value {
     let open = of_answers(&set);
     let (mut paths, mut schemas) = (BTreeMap::new(), BTreeMap::new());
     schemas.insert("Error".to_owned(), error());
+    schemas.extend(health_schemas());
+    paths.insert("/grpc.health.v1.Health/Check".to_owned(), health());
     for file in set.file.iter().filter(|file| file.package() == "antares.v1") {
         let words = Words::of(file);
         for (number, service) in file.service.iter().enumerate() {
@@ -227,6 +272,7 @@ fn openapi() -> Value {
         },
         "paths": paths,
         "components": {
+            "responses": ERRORS.map(response).into_iter().collect::<Map<_, _>>(),
             "parameters": HEADERS.map(parameter).into_iter().collect::<Map<_, _>>(),
             "schemas": schemas,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
@@ -272,5 +318,11 @@ fn it_is_whole() {
     let schemas = &api["components"]["schemas"];
     let is_open = |name: &str| schemas[name]["additionalProperties"] == true;
     assert!(is_open("Verdict") && is_open("ExecuteResponse") && !is_open("ExecuteRequest"));
+    let max_cycles = &schemas["RunLimits"]["properties"]["maxCycles"];
+    assert_eq!(
+        (&schemas["Verdict"]["properties"]["cycles"]["type"], &max_cycles["type"][1]),
+        (&json!("string"), &json!("integer"))
+    );
+    assert_eq!(execute["responses"]["415"]["$ref"], "#/components/responses/415");
     assert!(schemas["Outcome"].get("enum").is_none() && schemas["Tier"].get("enum").is_some());
 }

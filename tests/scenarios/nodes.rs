@@ -117,13 +117,27 @@ async fn a_bare_transaction_is_enough() {
     let transaction = Some(shared_transaction::Transaction::Bare(bytes));
     let one = v1::SharedTransaction { id: 1, transaction, ..Default::default() };
     let listed = v1::SharedTransaction { id: 2, cell_deps: vec![0], ..one.clone() };
-    let request = v1::VerifyBatchRequest { shared: None, transactions: vec![one, listed] };
+    // As CCC prints it.
+    let camel =
+        ["cell_deps", "header_deps", "outputs_data", "out_point", "tx_hash", "dep_type", "previous_output"]
+            .into_iter()
+            .chain(["code_hash", "hash_type", "dep_group"])
+            .fold(text["transaction"].to_string(), |text, key| {
+                let (first, second) = key.split_once('_').unwrap();
+                text.replace(key, &format!("{first}{}{}", second[..1].to_uppercase(), &second[1..]))
+            });
+    let transaction = Some(shared_transaction::Transaction::Bare(camel.into()));
+    let format = v1::TransactionFormat::Ccc.into();
+    let of_ccc = v1::SharedTransaction { id: 3, transaction, format, ..Default::default() };
+    let request = v1::VerifyBatchRequest { shared: None, transactions: vec![one, listed, of_ccc] };
     let answer = place.client.runner.clone().verify_batch(request).await.unwrap().into_inner();
     let results: Vec<_> = answer.results.into_iter().map(|result| result.result.unwrap()).collect();
     let Shared::Response(first) = &results[0] else { panic!("{results:?}") };
     place.is_expected(first);
     let Shared::Error(second) = &results[1] else { panic!("{results:?}") };
     assert_eq!(second.reason, "REQUEST_INVALID");
+    let Shared::Response(third) = &results[2] else { panic!("{results:?}") };
+    place.is_expected(third);
     // What is none says where.
     let status = place.verify(Bytes::from_static(b"{\"cellDeps\":[]}")).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "TRANSACTION_INVALID"));

@@ -207,6 +207,63 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_antares_v1_runner_proto_rawDescGZIP(), []int{2}
 }
 
+// Who wrote the JSON of a transaction. One that another tool wrote is refused, and the error names the key that shows it.
+type TransactionFormat int32
+
+const (
+	// TRANSACTION_FORMAT_NODE.
+	TransactionFormat_TRANSACTION_FORMAT_UNSPECIFIED TransactionFormat = 0
+	// A node's JSON-RPC or ckb-cli: cell_deps, and numbers as hexadecimal digits behind 0x.
+	TransactionFormat_TRANSACTION_FORMAT_NODE TransactionFormat = 1
+	// CCC (ccc.stringify): cellDeps. Numbers may be decimal digits or JSON numbers too. Cells within inputs are not used.
+	TransactionFormat_TRANSACTION_FORMAT_CCC TransactionFormat = 2
+	// Lumos (JSON.stringify of a transaction or of transactionSkeletonToObject): cellDeps, and numbers as nodes have them.
+	TransactionFormat_TRANSACTION_FORMAT_LUMOS TransactionFormat = 3
+)
+
+// Enum value maps for TransactionFormat.
+var (
+	TransactionFormat_name = map[int32]string{
+		0: "TRANSACTION_FORMAT_UNSPECIFIED",
+		1: "TRANSACTION_FORMAT_NODE",
+		2: "TRANSACTION_FORMAT_CCC",
+		3: "TRANSACTION_FORMAT_LUMOS",
+	}
+	TransactionFormat_value = map[string]int32{
+		"TRANSACTION_FORMAT_UNSPECIFIED": 0,
+		"TRANSACTION_FORMAT_NODE":        1,
+		"TRANSACTION_FORMAT_CCC":         2,
+		"TRANSACTION_FORMAT_LUMOS":       3,
+	}
+)
+
+func (x TransactionFormat) Enum() *TransactionFormat {
+	p := new(TransactionFormat)
+	*p = x
+	return p
+}
+
+func (x TransactionFormat) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TransactionFormat) Descriptor() protoreflect.EnumDescriptor {
+	return file_antares_v1_runner_proto_enumTypes[3].Descriptor()
+}
+
+func (TransactionFormat) Type() protoreflect.EnumType {
+	return &file_antares_v1_runner_proto_enumTypes[3]
+}
+
+func (x TransactionFormat) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TransactionFormat.Descriptor instead.
+func (TransactionFormat) EnumDescriptor() ([]byte, []int) {
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{3}
+}
+
 // Which script of a cell.
 type ScriptKind int32
 
@@ -243,11 +300,11 @@ func (x ScriptKind) String() string {
 }
 
 func (ScriptKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_antares_v1_runner_proto_enumTypes[3].Descriptor()
+	return file_antares_v1_runner_proto_enumTypes[4].Descriptor()
 }
 
 func (ScriptKind) Type() protoreflect.EnumType {
-	return &file_antares_v1_runner_proto_enumTypes[3]
+	return &file_antares_v1_runner_proto_enumTypes[4]
 }
 
 func (x ScriptKind) Number() protoreflect.EnumNumber {
@@ -256,7 +313,7 @@ func (x ScriptKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ScriptKind.Descriptor instead.
 func (ScriptKind) EnumDescriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{3}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{4}
 }
 
 // How a group, or the transaction as a whole, ended.
@@ -307,11 +364,11 @@ func (x VerifyOutcome) String() string {
 }
 
 func (VerifyOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_antares_v1_runner_proto_enumTypes[4].Descriptor()
+	return file_antares_v1_runner_proto_enumTypes[5].Descriptor()
 }
 
 func (VerifyOutcome) Type() protoreflect.EnumType {
-	return &file_antares_v1_runner_proto_enumTypes[4]
+	return &file_antares_v1_runner_proto_enumTypes[5]
 }
 
 func (x VerifyOutcome) Number() protoreflect.EnumNumber {
@@ -320,7 +377,7 @@ func (x VerifyOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VerifyOutcome.Descriptor instead.
 func (VerifyOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{4}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{5}
 }
 
 // What to run.
@@ -1914,6 +1971,8 @@ type VerifyTransactionRequest struct {
 	//	*VerifyTransactionRequest_Fields
 	//	*VerifyTransactionRequest_Bare
 	Transaction isVerifyTransactionRequest_Transaction `protobuf_oneof:"transaction"`
+	// Who wrote the JSON of bare.
+	Format TransactionFormat `protobuf:"varint,12,opt,name=format,proto3,enum=antares.v1.TransactionFormat" json:"format,omitempty"`
 	// Default: all hard forks are active.
 	Rules *Rules `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
 	// The only group to run; all if absent.
@@ -1995,6 +2054,13 @@ func (x *VerifyTransactionRequest) GetBare() []byte {
 		}
 	}
 	return nil
+}
+
+func (x *VerifyTransactionRequest) GetFormat() TransactionFormat {
+	if x != nil {
+		return x.Format
+	}
+	return TransactionFormat_TRANSACTION_FORMAT_UNSPECIFIED
 }
 
 func (x *VerifyTransactionRequest) GetRules() *Rules {
@@ -3233,6 +3299,8 @@ type SharedTransaction struct {
 	//	*SharedTransaction_Fields
 	//	*SharedTransaction_Bare
 	Transaction isSharedTransaction_Transaction `protobuf_oneof:"transaction"`
+	// As in VerifyTransactionRequest.
+	Format TransactionFormat `protobuf:"varint,9,opt,name=format,proto3,enum=antares.v1.TransactionFormat" json:"format,omitempty"`
 	// Places in VerifyShared.cell_deps. With fields alone.
 	CellDeps []uint32 `protobuf:"varint,4,rep,packed,name=cell_deps,json=cellDeps,proto3" json:"cell_deps,omitempty"`
 	// Places in VerifyShared.headers. With fields alone.
@@ -3314,6 +3382,13 @@ func (x *SharedTransaction) GetBare() []byte {
 		}
 	}
 	return nil
+}
+
+func (x *SharedTransaction) GetFormat() TransactionFormat {
+	if x != nil {
+		return x.Format
+	}
+	return TransactionFormat_TRANSACTION_FORMAT_UNSPECIFIED
 }
 
 func (x *SharedTransaction) GetCellDeps() []uint32 {
@@ -4262,11 +4337,12 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\rscript_sha256\x18\x05 \x01(\tR\fscriptSha256\"P\n" +
 	"\rSessionResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12/\n" +
-	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\xdd\x03\n" +
+	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\x94\x04\n" +
 	"\x18VerifyTransactionRequest\x12\x1d\n" +
 	"\tmock_json\x18\x01 \x01(\fH\x00R\bmockJson\x127\n" +
 	"\x06fields\x18\x02 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x14\n" +
-	"\x04bare\x18\v \x01(\fH\x00R\x04bare\x12'\n" +
+	"\x04bare\x18\v \x01(\fH\x00R\x04bare\x125\n" +
+	"\x06format\x18\f \x01(\x0e2\x1d.antares.v1.TransactionFormatR\x06format\x12'\n" +
 	"\x05rules\x18\x03 \x01(\v2\x11.antares.v1.RulesR\x05rules\x12-\n" +
 	"\x05group\x18\x04 \x01(\v2\x17.antares.v1.ScriptGroupR\x05group\x12-\n" +
 	"\x06limits\x18\x05 \x01(\v2\x15.antares.v1.RunLimitsR\x06limits\x12$\n" +
@@ -4386,12 +4462,13 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12\x18\n" +
 	"\arecheck\x18\a \x01(\bR\arecheck\x12\x1c\n" +
-	"\tdiagnosis\x18\b \x01(\bR\tdiagnosisJ\x04\b\x0f\x10\x10R\x04sign\"\xbc\x02\n" +
+	"\tdiagnosis\x18\b \x01(\bR\tdiagnosisJ\x04\b\x0f\x10\x10R\x04sign\"\xf3\x02\n" +
 	"\x11SharedTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\tmock_json\x18\x02 \x01(\fH\x00R\bmockJson\x127\n" +
 	"\x06fields\x18\x03 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x14\n" +
-	"\x04bare\x18\b \x01(\fH\x00R\x04bare\x12\x1b\n" +
+	"\x04bare\x18\b \x01(\fH\x00R\x04bare\x125\n" +
+	"\x06format\x18\t \x01(\x0e2\x1d.antares.v1.TransactionFormatR\x06format\x12\x1b\n" +
 	"\tcell_deps\x18\x04 \x03(\rR\bcellDeps\x12\x18\n" +
 	"\aheaders\x18\x05 \x03(\rR\aheaders\x12-\n" +
 	"\x05group\x18\x06 \x01(\v2\x17.antares.v1.ScriptGroupR\x05group\x12$\n" +
@@ -4470,7 +4547,12 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\x17OUTCOME_CYCLES_EXCEEDED\x10\x03\x12\x1d\n" +
 	"\x19OUTCOME_DEADLINE_EXCEEDED\x10\x04\x12\x1d\n" +
 	"\x19OUTCOME_SANDBOX_VIOLATION\x10\x06\x12\x13\n" +
-	"\x0fOUTCOME_NOT_RUN\x10\a\"\x04\b\x05\x10\x05*\x14OUTCOME_OUTPUT_LIMIT*U\n" +
+	"\x0fOUTCOME_NOT_RUN\x10\a\"\x04\b\x05\x10\x05*\x14OUTCOME_OUTPUT_LIMIT*\x8e\x01\n" +
+	"\x11TransactionFormat\x12\"\n" +
+	"\x1eTRANSACTION_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17TRANSACTION_FORMAT_NODE\x10\x01\x12\x1a\n" +
+	"\x16TRANSACTION_FORMAT_CCC\x10\x02\x12\x1c\n" +
+	"\x18TRANSACTION_FORMAT_LUMOS\x10\x03*U\n" +
 	"\n" +
 	"ScriptKind\x12\x1b\n" +
 	"\x17SCRIPT_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -4504,161 +4586,164 @@ func file_antares_v1_runner_proto_rawDescGZIP() []byte {
 	return file_antares_v1_runner_proto_rawDescData
 }
 
-var file_antares_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_antares_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_antares_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_antares_v1_runner_proto_goTypes = []any{
 	(Tier)(0),                            // 0: antares.v1.Tier
 	(Recheck)(0),                         // 1: antares.v1.Recheck
 	(Outcome)(0),                         // 2: antares.v1.Outcome
-	(ScriptKind)(0),                      // 3: antares.v1.ScriptKind
-	(VerifyOutcome)(0),                   // 4: antares.v1.VerifyOutcome
-	(*Script)(nil),                       // 5: antares.v1.Script
-	(*RunLimits)(nil),                    // 6: antares.v1.RunLimits
-	(*ExecuteRequest)(nil),               // 7: antares.v1.ExecuteRequest
-	(*Diagnosis)(nil),                    // 8: antares.v1.Diagnosis
-	(*Verdict)(nil),                      // 9: antares.v1.Verdict
-	(*TierSplit)(nil),                    // 10: antares.v1.TierSplit
-	(*Timings)(nil),                      // 11: antares.v1.Timings
-	(*ArtifactUse)(nil),                  // 12: antares.v1.ArtifactUse
-	(*ExecuteResponse)(nil),              // 13: antares.v1.ExecuteResponse
-	(*Input)(nil),                        // 14: antares.v1.Input
-	(*ExecuteBatchRequest)(nil),          // 15: antares.v1.ExecuteBatchRequest
-	(*BatchResult)(nil),                  // 16: antares.v1.BatchResult
-	(*ExecuteBatchResponse)(nil),         // 17: antares.v1.ExecuteBatchResponse
-	(*ExecuteSessionRequest)(nil),        // 18: antares.v1.ExecuteSessionRequest
-	(*SessionStart)(nil),                 // 19: antares.v1.SessionStart
-	(*SessionInput)(nil),                 // 20: antares.v1.SessionInput
-	(*ExecuteSessionResponse)(nil),       // 21: antares.v1.ExecuteSessionResponse
-	(*SessionStarted)(nil),               // 22: antares.v1.SessionStarted
-	(*SessionResult)(nil),                // 23: antares.v1.SessionResult
-	(*VerifyTransactionRequest)(nil),     // 24: antares.v1.VerifyTransactionRequest
-	(*TransactionFields)(nil),            // 25: antares.v1.TransactionFields
-	(*CellFields)(nil),                   // 26: antares.v1.CellFields
-	(*CellDepFields)(nil),                // 27: antares.v1.CellDepFields
-	(*BlockExtension)(nil),               // 28: antares.v1.BlockExtension
-	(*Rules)(nil),                        // 29: antares.v1.Rules
-	(*HardForks)(nil),                    // 30: antares.v1.HardForks
-	(*ScriptGroup)(nil),                  // 31: antares.v1.ScriptGroup
-	(*ScriptError)(nil),                  // 32: antares.v1.ScriptError
-	(*GroupResult)(nil),                  // 33: antares.v1.GroupResult
-	(*ProgramUse)(nil),                   // 34: antares.v1.ProgramUse
-	(*VerifyTransactionResponse)(nil),    // 35: antares.v1.VerifyTransactionResponse
-	(*InterpretedProgram)(nil),           // 36: antares.v1.InterpretedProgram
-	(*VerifyShared)(nil),                 // 37: antares.v1.VerifyShared
-	(*SharedTransaction)(nil),            // 38: antares.v1.SharedTransaction
-	(*SharedTransactionResult)(nil),      // 39: antares.v1.SharedTransactionResult
-	(*VerifyBatchRequest)(nil),           // 40: antares.v1.VerifyBatchRequest
-	(*VerifyBatchResponse)(nil),          // 41: antares.v1.VerifyBatchResponse
-	(*VerifySessionRequest)(nil),         // 42: antares.v1.VerifySessionRequest
-	(*VerifySessionResponse)(nil),        // 43: antares.v1.VerifySessionResponse
-	(*VerifySessionStarted)(nil),         // 44: antares.v1.VerifySessionStarted
-	(*GetRunnerCapabilitiesRequest)(nil), // 45: antares.v1.GetRunnerCapabilitiesRequest
-	(*RunnerCapabilities)(nil),           // 46: antares.v1.RunnerCapabilities
-	(*RunnerLimits)(nil),                 // 47: antares.v1.RunnerLimits
-	(*ScriptOptions)(nil),                // 48: antares.v1.ScriptOptions
-	(CacheUse)(0),                        // 49: antares.v1.CacheUse
-	(CodeTier)(0),                        // 50: antares.v1.CodeTier
-	(*OperationError)(nil),               // 51: antares.v1.OperationError
-	(*EngineVersions)(nil),               // 52: antares.v1.EngineVersions
-	(*SandboxLayer)(nil),                 // 53: antares.v1.SandboxLayer
-	(*TenantQuotas)(nil),                 // 54: antares.v1.TenantQuotas
+	(TransactionFormat)(0),               // 3: antares.v1.TransactionFormat
+	(ScriptKind)(0),                      // 4: antares.v1.ScriptKind
+	(VerifyOutcome)(0),                   // 5: antares.v1.VerifyOutcome
+	(*Script)(nil),                       // 6: antares.v1.Script
+	(*RunLimits)(nil),                    // 7: antares.v1.RunLimits
+	(*ExecuteRequest)(nil),               // 8: antares.v1.ExecuteRequest
+	(*Diagnosis)(nil),                    // 9: antares.v1.Diagnosis
+	(*Verdict)(nil),                      // 10: antares.v1.Verdict
+	(*TierSplit)(nil),                    // 11: antares.v1.TierSplit
+	(*Timings)(nil),                      // 12: antares.v1.Timings
+	(*ArtifactUse)(nil),                  // 13: antares.v1.ArtifactUse
+	(*ExecuteResponse)(nil),              // 14: antares.v1.ExecuteResponse
+	(*Input)(nil),                        // 15: antares.v1.Input
+	(*ExecuteBatchRequest)(nil),          // 16: antares.v1.ExecuteBatchRequest
+	(*BatchResult)(nil),                  // 17: antares.v1.BatchResult
+	(*ExecuteBatchResponse)(nil),         // 18: antares.v1.ExecuteBatchResponse
+	(*ExecuteSessionRequest)(nil),        // 19: antares.v1.ExecuteSessionRequest
+	(*SessionStart)(nil),                 // 20: antares.v1.SessionStart
+	(*SessionInput)(nil),                 // 21: antares.v1.SessionInput
+	(*ExecuteSessionResponse)(nil),       // 22: antares.v1.ExecuteSessionResponse
+	(*SessionStarted)(nil),               // 23: antares.v1.SessionStarted
+	(*SessionResult)(nil),                // 24: antares.v1.SessionResult
+	(*VerifyTransactionRequest)(nil),     // 25: antares.v1.VerifyTransactionRequest
+	(*TransactionFields)(nil),            // 26: antares.v1.TransactionFields
+	(*CellFields)(nil),                   // 27: antares.v1.CellFields
+	(*CellDepFields)(nil),                // 28: antares.v1.CellDepFields
+	(*BlockExtension)(nil),               // 29: antares.v1.BlockExtension
+	(*Rules)(nil),                        // 30: antares.v1.Rules
+	(*HardForks)(nil),                    // 31: antares.v1.HardForks
+	(*ScriptGroup)(nil),                  // 32: antares.v1.ScriptGroup
+	(*ScriptError)(nil),                  // 33: antares.v1.ScriptError
+	(*GroupResult)(nil),                  // 34: antares.v1.GroupResult
+	(*ProgramUse)(nil),                   // 35: antares.v1.ProgramUse
+	(*VerifyTransactionResponse)(nil),    // 36: antares.v1.VerifyTransactionResponse
+	(*InterpretedProgram)(nil),           // 37: antares.v1.InterpretedProgram
+	(*VerifyShared)(nil),                 // 38: antares.v1.VerifyShared
+	(*SharedTransaction)(nil),            // 39: antares.v1.SharedTransaction
+	(*SharedTransactionResult)(nil),      // 40: antares.v1.SharedTransactionResult
+	(*VerifyBatchRequest)(nil),           // 41: antares.v1.VerifyBatchRequest
+	(*VerifyBatchResponse)(nil),          // 42: antares.v1.VerifyBatchResponse
+	(*VerifySessionRequest)(nil),         // 43: antares.v1.VerifySessionRequest
+	(*VerifySessionResponse)(nil),        // 44: antares.v1.VerifySessionResponse
+	(*VerifySessionStarted)(nil),         // 45: antares.v1.VerifySessionStarted
+	(*GetRunnerCapabilitiesRequest)(nil), // 46: antares.v1.GetRunnerCapabilitiesRequest
+	(*RunnerCapabilities)(nil),           // 47: antares.v1.RunnerCapabilities
+	(*RunnerLimits)(nil),                 // 48: antares.v1.RunnerLimits
+	(*ScriptOptions)(nil),                // 49: antares.v1.ScriptOptions
+	(CacheUse)(0),                        // 50: antares.v1.CacheUse
+	(CodeTier)(0),                        // 51: antares.v1.CodeTier
+	(*OperationError)(nil),               // 52: antares.v1.OperationError
+	(*EngineVersions)(nil),               // 53: antares.v1.EngineVersions
+	(*SandboxLayer)(nil),                 // 54: antares.v1.SandboxLayer
+	(*TenantQuotas)(nil),                 // 55: antares.v1.TenantQuotas
 }
 var file_antares_v1_runner_proto_depIdxs = []int32{
-	48, // 0: antares.v1.Script.options:type_name -> antares.v1.ScriptOptions
-	5,  // 1: antares.v1.ExecuteRequest.script:type_name -> antares.v1.Script
-	6,  // 2: antares.v1.ExecuteRequest.limits:type_name -> antares.v1.RunLimits
+	49, // 0: antares.v1.Script.options:type_name -> antares.v1.ScriptOptions
+	6,  // 1: antares.v1.ExecuteRequest.script:type_name -> antares.v1.Script
+	7,  // 2: antares.v1.ExecuteRequest.limits:type_name -> antares.v1.RunLimits
 	0,  // 3: antares.v1.ExecuteRequest.tier:type_name -> antares.v1.Tier
 	2,  // 4: antares.v1.Verdict.outcome:type_name -> antares.v1.Outcome
-	49, // 5: antares.v1.ArtifactUse.cache:type_name -> antares.v1.CacheUse
-	50, // 6: antares.v1.ArtifactUse.code_tier:type_name -> antares.v1.CodeTier
-	9,  // 7: antares.v1.ExecuteResponse.verdict:type_name -> antares.v1.Verdict
-	10, // 8: antares.v1.ExecuteResponse.tiers:type_name -> antares.v1.TierSplit
-	11, // 9: antares.v1.ExecuteResponse.timings:type_name -> antares.v1.Timings
-	12, // 10: antares.v1.ExecuteResponse.artifact:type_name -> antares.v1.ArtifactUse
+	50, // 5: antares.v1.ArtifactUse.cache:type_name -> antares.v1.CacheUse
+	51, // 6: antares.v1.ArtifactUse.code_tier:type_name -> antares.v1.CodeTier
+	10, // 7: antares.v1.ExecuteResponse.verdict:type_name -> antares.v1.Verdict
+	11, // 8: antares.v1.ExecuteResponse.tiers:type_name -> antares.v1.TierSplit
+	12, // 9: antares.v1.ExecuteResponse.timings:type_name -> antares.v1.Timings
+	13, // 10: antares.v1.ExecuteResponse.artifact:type_name -> antares.v1.ArtifactUse
 	1,  // 11: antares.v1.ExecuteResponse.recheck:type_name -> antares.v1.Recheck
-	8,  // 12: antares.v1.ExecuteResponse.diagnosis:type_name -> antares.v1.Diagnosis
-	5,  // 13: antares.v1.ExecuteBatchRequest.script:type_name -> antares.v1.Script
-	14, // 14: antares.v1.ExecuteBatchRequest.inputs:type_name -> antares.v1.Input
-	6,  // 15: antares.v1.ExecuteBatchRequest.limits:type_name -> antares.v1.RunLimits
+	9,  // 12: antares.v1.ExecuteResponse.diagnosis:type_name -> antares.v1.Diagnosis
+	6,  // 13: antares.v1.ExecuteBatchRequest.script:type_name -> antares.v1.Script
+	15, // 14: antares.v1.ExecuteBatchRequest.inputs:type_name -> antares.v1.Input
+	7,  // 15: antares.v1.ExecuteBatchRequest.limits:type_name -> antares.v1.RunLimits
 	0,  // 16: antares.v1.ExecuteBatchRequest.tier:type_name -> antares.v1.Tier
-	9,  // 17: antares.v1.BatchResult.verdict:type_name -> antares.v1.Verdict
-	10, // 18: antares.v1.BatchResult.tiers:type_name -> antares.v1.TierSplit
-	8,  // 19: antares.v1.BatchResult.diagnosis:type_name -> antares.v1.Diagnosis
-	16, // 20: antares.v1.ExecuteBatchResponse.results:type_name -> antares.v1.BatchResult
-	11, // 21: antares.v1.ExecuteBatchResponse.timings:type_name -> antares.v1.Timings
-	12, // 22: antares.v1.ExecuteBatchResponse.artifact:type_name -> antares.v1.ArtifactUse
+	10, // 17: antares.v1.BatchResult.verdict:type_name -> antares.v1.Verdict
+	11, // 18: antares.v1.BatchResult.tiers:type_name -> antares.v1.TierSplit
+	9,  // 19: antares.v1.BatchResult.diagnosis:type_name -> antares.v1.Diagnosis
+	17, // 20: antares.v1.ExecuteBatchResponse.results:type_name -> antares.v1.BatchResult
+	12, // 21: antares.v1.ExecuteBatchResponse.timings:type_name -> antares.v1.Timings
+	13, // 22: antares.v1.ExecuteBatchResponse.artifact:type_name -> antares.v1.ArtifactUse
 	1,  // 23: antares.v1.ExecuteBatchResponse.recheck:type_name -> antares.v1.Recheck
-	19, // 24: antares.v1.ExecuteSessionRequest.start:type_name -> antares.v1.SessionStart
-	20, // 25: antares.v1.ExecuteSessionRequest.input:type_name -> antares.v1.SessionInput
-	5,  // 26: antares.v1.SessionStart.script:type_name -> antares.v1.Script
-	6,  // 27: antares.v1.SessionStart.limits:type_name -> antares.v1.RunLimits
+	20, // 24: antares.v1.ExecuteSessionRequest.start:type_name -> antares.v1.SessionStart
+	21, // 25: antares.v1.ExecuteSessionRequest.input:type_name -> antares.v1.SessionInput
+	6,  // 26: antares.v1.SessionStart.script:type_name -> antares.v1.Script
+	7,  // 27: antares.v1.SessionStart.limits:type_name -> antares.v1.RunLimits
 	0,  // 28: antares.v1.SessionStart.tier:type_name -> antares.v1.Tier
-	14, // 29: antares.v1.SessionInput.input:type_name -> antares.v1.Input
-	22, // 30: antares.v1.ExecuteSessionResponse.started:type_name -> antares.v1.SessionStarted
-	23, // 31: antares.v1.ExecuteSessionResponse.result:type_name -> antares.v1.SessionResult
-	12, // 32: antares.v1.SessionStarted.artifact:type_name -> antares.v1.ArtifactUse
-	16, // 33: antares.v1.SessionResult.result:type_name -> antares.v1.BatchResult
-	25, // 34: antares.v1.VerifyTransactionRequest.fields:type_name -> antares.v1.TransactionFields
-	29, // 35: antares.v1.VerifyTransactionRequest.rules:type_name -> antares.v1.Rules
-	31, // 36: antares.v1.VerifyTransactionRequest.group:type_name -> antares.v1.ScriptGroup
-	6,  // 37: antares.v1.VerifyTransactionRequest.limits:type_name -> antares.v1.RunLimits
-	0,  // 38: antares.v1.VerifyTransactionRequest.tier:type_name -> antares.v1.Tier
-	26, // 39: antares.v1.TransactionFields.inputs:type_name -> antares.v1.CellFields
-	27, // 40: antares.v1.TransactionFields.cell_deps:type_name -> antares.v1.CellDepFields
-	28, // 41: antares.v1.TransactionFields.extensions:type_name -> antares.v1.BlockExtension
-	26, // 42: antares.v1.CellDepFields.cell:type_name -> antares.v1.CellFields
-	30, // 43: antares.v1.Rules.hard_forks:type_name -> antares.v1.HardForks
-	3,  // 44: antares.v1.ScriptGroup.kind:type_name -> antares.v1.ScriptKind
-	3,  // 45: antares.v1.GroupResult.kind:type_name -> antares.v1.ScriptKind
-	4,  // 46: antares.v1.GroupResult.outcome:type_name -> antares.v1.VerifyOutcome
-	32, // 47: antares.v1.GroupResult.error:type_name -> antares.v1.ScriptError
-	10, // 48: antares.v1.GroupResult.tiers:type_name -> antares.v1.TierSplit
-	12, // 49: antares.v1.ProgramUse.artifact:type_name -> antares.v1.ArtifactUse
-	4,  // 50: antares.v1.VerifyTransactionResponse.outcome:type_name -> antares.v1.VerifyOutcome
-	33, // 51: antares.v1.VerifyTransactionResponse.groups:type_name -> antares.v1.GroupResult
-	34, // 52: antares.v1.VerifyTransactionResponse.programs:type_name -> antares.v1.ProgramUse
-	11, // 53: antares.v1.VerifyTransactionResponse.timings:type_name -> antares.v1.Timings
-	1,  // 54: antares.v1.VerifyTransactionResponse.recheck:type_name -> antares.v1.Recheck
-	36, // 55: antares.v1.VerifyTransactionResponse.interpreted:type_name -> antares.v1.InterpretedProgram
-	8,  // 56: antares.v1.VerifyTransactionResponse.diagnosis:type_name -> antares.v1.Diagnosis
-	27, // 57: antares.v1.VerifyShared.cell_deps:type_name -> antares.v1.CellDepFields
-	29, // 58: antares.v1.VerifyShared.rules:type_name -> antares.v1.Rules
-	6,  // 59: antares.v1.VerifyShared.limits:type_name -> antares.v1.RunLimits
-	0,  // 60: antares.v1.VerifyShared.tier:type_name -> antares.v1.Tier
-	25, // 61: antares.v1.SharedTransaction.fields:type_name -> antares.v1.TransactionFields
-	31, // 62: antares.v1.SharedTransaction.group:type_name -> antares.v1.ScriptGroup
-	35, // 63: antares.v1.SharedTransactionResult.response:type_name -> antares.v1.VerifyTransactionResponse
-	51, // 64: antares.v1.SharedTransactionResult.error:type_name -> antares.v1.OperationError
-	37, // 65: antares.v1.VerifyBatchRequest.shared:type_name -> antares.v1.VerifyShared
-	38, // 66: antares.v1.VerifyBatchRequest.transactions:type_name -> antares.v1.SharedTransaction
-	39, // 67: antares.v1.VerifyBatchResponse.results:type_name -> antares.v1.SharedTransactionResult
-	37, // 68: antares.v1.VerifySessionRequest.start:type_name -> antares.v1.VerifyShared
-	38, // 69: antares.v1.VerifySessionRequest.transaction:type_name -> antares.v1.SharedTransaction
-	44, // 70: antares.v1.VerifySessionResponse.started:type_name -> antares.v1.VerifySessionStarted
-	39, // 71: antares.v1.VerifySessionResponse.result:type_name -> antares.v1.SharedTransactionResult
-	52, // 72: antares.v1.RunnerCapabilities.versions:type_name -> antares.v1.EngineVersions
-	47, // 73: antares.v1.RunnerCapabilities.limits:type_name -> antares.v1.RunnerLimits
-	53, // 74: antares.v1.RunnerCapabilities.sandbox:type_name -> antares.v1.SandboxLayer
-	54, // 75: antares.v1.RunnerCapabilities.quotas:type_name -> antares.v1.TenantQuotas
-	7,  // 76: antares.v1.RunnerService.Execute:input_type -> antares.v1.ExecuteRequest
-	15, // 77: antares.v1.RunnerService.ExecuteBatch:input_type -> antares.v1.ExecuteBatchRequest
-	18, // 78: antares.v1.RunnerService.ExecuteSession:input_type -> antares.v1.ExecuteSessionRequest
-	24, // 79: antares.v1.RunnerService.VerifyTransaction:input_type -> antares.v1.VerifyTransactionRequest
-	40, // 80: antares.v1.RunnerService.VerifyBatch:input_type -> antares.v1.VerifyBatchRequest
-	42, // 81: antares.v1.RunnerService.VerifySession:input_type -> antares.v1.VerifySessionRequest
-	45, // 82: antares.v1.RunnerService.GetCapabilities:input_type -> antares.v1.GetRunnerCapabilitiesRequest
-	13, // 83: antares.v1.RunnerService.Execute:output_type -> antares.v1.ExecuteResponse
-	17, // 84: antares.v1.RunnerService.ExecuteBatch:output_type -> antares.v1.ExecuteBatchResponse
-	21, // 85: antares.v1.RunnerService.ExecuteSession:output_type -> antares.v1.ExecuteSessionResponse
-	35, // 86: antares.v1.RunnerService.VerifyTransaction:output_type -> antares.v1.VerifyTransactionResponse
-	41, // 87: antares.v1.RunnerService.VerifyBatch:output_type -> antares.v1.VerifyBatchResponse
-	43, // 88: antares.v1.RunnerService.VerifySession:output_type -> antares.v1.VerifySessionResponse
-	46, // 89: antares.v1.RunnerService.GetCapabilities:output_type -> antares.v1.RunnerCapabilities
-	83, // [83:90] is the sub-list for method output_type
-	76, // [76:83] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	15, // 29: antares.v1.SessionInput.input:type_name -> antares.v1.Input
+	23, // 30: antares.v1.ExecuteSessionResponse.started:type_name -> antares.v1.SessionStarted
+	24, // 31: antares.v1.ExecuteSessionResponse.result:type_name -> antares.v1.SessionResult
+	13, // 32: antares.v1.SessionStarted.artifact:type_name -> antares.v1.ArtifactUse
+	17, // 33: antares.v1.SessionResult.result:type_name -> antares.v1.BatchResult
+	26, // 34: antares.v1.VerifyTransactionRequest.fields:type_name -> antares.v1.TransactionFields
+	3,  // 35: antares.v1.VerifyTransactionRequest.format:type_name -> antares.v1.TransactionFormat
+	30, // 36: antares.v1.VerifyTransactionRequest.rules:type_name -> antares.v1.Rules
+	32, // 37: antares.v1.VerifyTransactionRequest.group:type_name -> antares.v1.ScriptGroup
+	7,  // 38: antares.v1.VerifyTransactionRequest.limits:type_name -> antares.v1.RunLimits
+	0,  // 39: antares.v1.VerifyTransactionRequest.tier:type_name -> antares.v1.Tier
+	27, // 40: antares.v1.TransactionFields.inputs:type_name -> antares.v1.CellFields
+	28, // 41: antares.v1.TransactionFields.cell_deps:type_name -> antares.v1.CellDepFields
+	29, // 42: antares.v1.TransactionFields.extensions:type_name -> antares.v1.BlockExtension
+	27, // 43: antares.v1.CellDepFields.cell:type_name -> antares.v1.CellFields
+	31, // 44: antares.v1.Rules.hard_forks:type_name -> antares.v1.HardForks
+	4,  // 45: antares.v1.ScriptGroup.kind:type_name -> antares.v1.ScriptKind
+	4,  // 46: antares.v1.GroupResult.kind:type_name -> antares.v1.ScriptKind
+	5,  // 47: antares.v1.GroupResult.outcome:type_name -> antares.v1.VerifyOutcome
+	33, // 48: antares.v1.GroupResult.error:type_name -> antares.v1.ScriptError
+	11, // 49: antares.v1.GroupResult.tiers:type_name -> antares.v1.TierSplit
+	13, // 50: antares.v1.ProgramUse.artifact:type_name -> antares.v1.ArtifactUse
+	5,  // 51: antares.v1.VerifyTransactionResponse.outcome:type_name -> antares.v1.VerifyOutcome
+	34, // 52: antares.v1.VerifyTransactionResponse.groups:type_name -> antares.v1.GroupResult
+	35, // 53: antares.v1.VerifyTransactionResponse.programs:type_name -> antares.v1.ProgramUse
+	12, // 54: antares.v1.VerifyTransactionResponse.timings:type_name -> antares.v1.Timings
+	1,  // 55: antares.v1.VerifyTransactionResponse.recheck:type_name -> antares.v1.Recheck
+	37, // 56: antares.v1.VerifyTransactionResponse.interpreted:type_name -> antares.v1.InterpretedProgram
+	9,  // 57: antares.v1.VerifyTransactionResponse.diagnosis:type_name -> antares.v1.Diagnosis
+	28, // 58: antares.v1.VerifyShared.cell_deps:type_name -> antares.v1.CellDepFields
+	30, // 59: antares.v1.VerifyShared.rules:type_name -> antares.v1.Rules
+	7,  // 60: antares.v1.VerifyShared.limits:type_name -> antares.v1.RunLimits
+	0,  // 61: antares.v1.VerifyShared.tier:type_name -> antares.v1.Tier
+	26, // 62: antares.v1.SharedTransaction.fields:type_name -> antares.v1.TransactionFields
+	3,  // 63: antares.v1.SharedTransaction.format:type_name -> antares.v1.TransactionFormat
+	32, // 64: antares.v1.SharedTransaction.group:type_name -> antares.v1.ScriptGroup
+	36, // 65: antares.v1.SharedTransactionResult.response:type_name -> antares.v1.VerifyTransactionResponse
+	52, // 66: antares.v1.SharedTransactionResult.error:type_name -> antares.v1.OperationError
+	38, // 67: antares.v1.VerifyBatchRequest.shared:type_name -> antares.v1.VerifyShared
+	39, // 68: antares.v1.VerifyBatchRequest.transactions:type_name -> antares.v1.SharedTransaction
+	40, // 69: antares.v1.VerifyBatchResponse.results:type_name -> antares.v1.SharedTransactionResult
+	38, // 70: antares.v1.VerifySessionRequest.start:type_name -> antares.v1.VerifyShared
+	39, // 71: antares.v1.VerifySessionRequest.transaction:type_name -> antares.v1.SharedTransaction
+	45, // 72: antares.v1.VerifySessionResponse.started:type_name -> antares.v1.VerifySessionStarted
+	40, // 73: antares.v1.VerifySessionResponse.result:type_name -> antares.v1.SharedTransactionResult
+	53, // 74: antares.v1.RunnerCapabilities.versions:type_name -> antares.v1.EngineVersions
+	48, // 75: antares.v1.RunnerCapabilities.limits:type_name -> antares.v1.RunnerLimits
+	54, // 76: antares.v1.RunnerCapabilities.sandbox:type_name -> antares.v1.SandboxLayer
+	55, // 77: antares.v1.RunnerCapabilities.quotas:type_name -> antares.v1.TenantQuotas
+	8,  // 78: antares.v1.RunnerService.Execute:input_type -> antares.v1.ExecuteRequest
+	16, // 79: antares.v1.RunnerService.ExecuteBatch:input_type -> antares.v1.ExecuteBatchRequest
+	19, // 80: antares.v1.RunnerService.ExecuteSession:input_type -> antares.v1.ExecuteSessionRequest
+	25, // 81: antares.v1.RunnerService.VerifyTransaction:input_type -> antares.v1.VerifyTransactionRequest
+	41, // 82: antares.v1.RunnerService.VerifyBatch:input_type -> antares.v1.VerifyBatchRequest
+	43, // 83: antares.v1.RunnerService.VerifySession:input_type -> antares.v1.VerifySessionRequest
+	46, // 84: antares.v1.RunnerService.GetCapabilities:input_type -> antares.v1.GetRunnerCapabilitiesRequest
+	14, // 85: antares.v1.RunnerService.Execute:output_type -> antares.v1.ExecuteResponse
+	18, // 86: antares.v1.RunnerService.ExecuteBatch:output_type -> antares.v1.ExecuteBatchResponse
+	22, // 87: antares.v1.RunnerService.ExecuteSession:output_type -> antares.v1.ExecuteSessionResponse
+	36, // 88: antares.v1.RunnerService.VerifyTransaction:output_type -> antares.v1.VerifyTransactionResponse
+	42, // 89: antares.v1.RunnerService.VerifyBatch:output_type -> antares.v1.VerifyBatchResponse
+	44, // 90: antares.v1.RunnerService.VerifySession:output_type -> antares.v1.VerifySessionResponse
+	47, // 91: antares.v1.RunnerService.GetCapabilities:output_type -> antares.v1.RunnerCapabilities
+	85, // [85:92] is the sub-list for method output_type
+	78, // [78:85] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_antares_v1_runner_proto_init() }
@@ -4724,7 +4809,7 @@ func file_antares_v1_runner_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_antares_v1_runner_proto_rawDesc), len(file_antares_v1_runner_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -4113,6 +4113,9 @@ pub struct SessionResult {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VerifyTransactionRequest {
+    /// Who wrote the JSON of bare.
+    #[prost(enumeration = "TransactionFormat", tag = "12")]
+    pub format: i32,
     /// Default: all hard forks are active.
     #[prost(message, optional, tag = "3")]
     pub rules: ::core::option::Option<Rules>,
@@ -4423,6 +4426,9 @@ pub struct SharedTransaction {
     /// The caller's number for it, which its answer carries. No two that wait for their answers have the same.
     #[prost(uint64, tag = "1")]
     pub id: u64,
+    /// As in VerifyTransactionRequest.
+    #[prost(enumeration = "TransactionFormat", tag = "9")]
+    pub format: i32,
     /// Places in VerifyShared.cell_deps. With fields alone.
     #[prost(uint32, repeated, tag = "4")]
     pub cell_deps: ::prost::alloc::vec::Vec<u32>,
@@ -4731,6 +4737,43 @@ impl Outcome {
             "OUTCOME_DEADLINE_EXCEEDED" => Some(Self::DeadlineExceeded),
             "OUTCOME_SANDBOX_VIOLATION" => Some(Self::SandboxViolation),
             "OUTCOME_NOT_RUN" => Some(Self::NotRun),
+            _ => None,
+        }
+    }
+}
+/// Who wrote the JSON of a transaction. One that another tool wrote is refused, and the error names the key that shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TransactionFormat {
+    /// TRANSACTION_FORMAT_NODE.
+    Unspecified = 0,
+    /// A node's JSON-RPC or ckb-cli: cell_deps, and numbers as hexadecimal digits behind 0x.
+    Node = 1,
+    /// CCC (ccc.stringify): cellDeps. Numbers may be decimal digits or JSON numbers too. Cells within inputs are not used.
+    Ccc = 2,
+    /// Lumos (JSON.stringify of a transaction or of transactionSkeletonToObject): cellDeps, and numbers as nodes have them.
+    Lumos = 3,
+}
+impl TransactionFormat {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TRANSACTION_FORMAT_UNSPECIFIED",
+            Self::Node => "TRANSACTION_FORMAT_NODE",
+            Self::Ccc => "TRANSACTION_FORMAT_CCC",
+            Self::Lumos => "TRANSACTION_FORMAT_LUMOS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TRANSACTION_FORMAT_UNSPECIFIED" => Some(Self::Unspecified),
+            "TRANSACTION_FORMAT_NODE" => Some(Self::Node),
+            "TRANSACTION_FORMAT_CCC" => Some(Self::Ccc),
+            "TRANSACTION_FORMAT_LUMOS" => Some(Self::Lumos),
             _ => None,
         }
     }

@@ -180,14 +180,16 @@ impl Table {
         transaction: v1::SharedTransaction,
         limits: &RunnerSection,
     ) -> Result<VerifyOrder, Fault> {
-        let v1::SharedTransaction { transaction, cell_deps, headers, group, sample_salt, .. } = transaction;
+        let v1::SharedTransaction { transaction, cell_deps, headers, group, sample_salt, format, .. } =
+            transaction;
         let transaction = match transaction {
             None => return Err(wrong("transaction", "is needed: mock_json, fields or bare")),
             Some(Transaction::MockJson(json)) => whole::Transaction::MockJson(json),
             Some(Transaction::Fields(fields)) => whole::Transaction::Fields(fields),
             Some(Transaction::Bare(bare)) => whole::Transaction::Bare(bare),
         };
-        let message = v1::VerifyTransactionRequest { group, sample_salt, ..with(&self.rules, transaction) };
+        let whole = with(&self.rules, transaction);
+        let message = v1::VerifyTransactionRequest { group, sample_salt, format, ..whole };
         let mut order = verify_order(message, limits)?;
         match &mut order.source {
             Source::Parts(parts) => {

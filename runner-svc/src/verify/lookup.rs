@@ -2,13 +2,12 @@
 
 use std::{
     collections::HashMap,
-    error::Error,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use antares_config::NodeSection;
-use antares_node::{BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
+use antares_node::{BareFormat, BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
 use antares_serve::{Fault, Metrics, chain};
 use bytes::Bytes;
 use ckb_types::{core::TransactionView, packed::Byte32, prelude::*};
@@ -61,7 +60,12 @@ impl Lookups {
     }
 
     /// The transaction in `bare` with its cells, for `tenant`.
-    pub(crate) async fn parts(&self, tenant: &Tenant, bare: Bytes) -> Result<Parts, Fault> {
+    pub(crate) async fn parts(
+        &self,
+        tenant: &Tenant,
+        bare: Bytes,
+        format: BareFormat,
+    ) -> Result<Parts, Fault> {
         let Some(node) = &self.node else {
             let problem = "this server has no node (node.rpc): send the transaction with its cells";
             return Err(Fault::precondition("NODE_MISSING", problem));
@@ -70,10 +74,12 @@ impl Lookups {
         // They are never closed. The own place comes first: who waits for it keeps others from nothing.
         let (_own, _place) = (taken(&own).await, taken(&node.places).await);
         let looked_up = async {
-            let BareTransaction(transaction) =
-                BareTransaction::read(&bare).map_err(|error| invalid("bare", &error))?;
+            let BareTransaction(transaction) = BareTransaction::read_as(&bare, format)
+                .map_err(|error| invalid("bare", &error.to_string()))?;
             let resolved = node.node.resolve_for_scripts(&transaction).await;
-            resolved.map(|resolved| parts(&transaction, resolved)).map_err(|error| public_problem(&error))
+            resolved
+                .map(|resolved| parts(&transaction, resolved))
+                .map_err(|error| public_problem(&error, format))
         };
         let result = looked_up.await;
         let name = result.as_ref().map_or_else(|failed| failed.result, |_| "ok");
@@ -123,27 +129,32 @@ struct Failed {
     result: &'static str,
 }
 
-fn invalid(path: &str, error: &dyn Error) -> Failed {
-    Failed { fault: transaction_fault(path, &error.to_string()), result: "invalid" }
+fn invalid(path: &str, problem: &str) -> Failed {
+    Failed { fault: transaction_fault(path, problem), result: "invalid" }
 }
 
-/// What a caller is told. The node's address and words are the log's alone: they may hold secrets.
-fn public_problem(error: &ResolveError) -> Failed {
+/// What a caller is told, with the keys of its `format`. The node's address and words are the log's alone:
+/// they may hold secrets.
+fn public_problem(error: &ResolveError, format: BareFormat) -> Failed {
+    let reworded = |path: &str| format.reworded(path.to_owned());
     let (path, source) = match error {
         ResolveError::ChainNode(source) => (None, source),
-        ResolveError::At { path, source } => (Some(path.as_str()), source),
+        ResolveError::At { path, source } => (Some(reworded(path)), source),
         ResolveError::NoSuchOutput { path, .. } | ResolveError::NoGroup { path, .. } => {
-            return invalid(path, error);
+            return invalid(&reworded(path), &reworded(&error.to_string()));
         }
-        ResolveError::TooMany { path, .. } => return invalid(path, error),
-        ResolveError::Cellbase => return invalid("bare", error),
+        ResolveError::TooMany { path, .. } => return invalid(&reworded(path), &reworded(&error.to_string())),
+        ResolveError::Cellbase => return invalid("bare", &error.to_string()),
     };
-    let at = path.map(|path| format!("{path}: ")).unwrap_or_default();
+    let at = path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
     if let NodeError::Unknown { request, .. } = source {
         let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", request.of.clone());
         let problem = "the node does not know it, or not yet";
         let fault = fault.reworded(format!("{at}{}: {problem}", request.of));
-        return Failed { fault: fault.violation(path.unwrap_or("bare"), problem), result: "unknown" };
+        return Failed {
+            fault: fault.violation(path.as_deref().unwrap_or("bare"), problem),
+            result: "unknown",
+        };
     }
     tracing::warn!(error = chain(error), "a bare transaction's cells cannot be had from the node");
     if source.is_wrong() {
@@ -215,7 +226,7 @@ mod tests {
                 "tx.inputs",
             ),
         ] {
-            let failed = public_problem(&error);
+            let failed = public_problem(&error, BareFormat::Node);
             let status = tonic::Status::from(failed.fault);
             let details = tonic_types::StatusExt::get_error_details(&status);
             assert_eq!(details.bad_request().unwrap().field_violations[0].field, field);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use antares_abi::Sha256Digest;
+use antares_node::BareFormat;
 use antares_transaction::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData};
 use bytes::Bytes;
 
@@ -14,7 +15,7 @@ pub(crate) enum Source {
     /// ckb-debugger's JSON.
     Json(Bytes),
     /// The transaction alone.
-    Bare(Bytes),
+    Bare(Bytes, BareFormat),
     Parts(Box<Parts>),
 }
 
@@ -59,7 +60,7 @@ impl Source {
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Json(_) => "mock_json",
-            Self::Bare(_) => "bare",
+            Self::Bare(..) => "bare",
             Self::Parts(_) => "fields",
         }
     }
@@ -67,7 +68,7 @@ impl Source {
     /// Bytes that were sent.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Json(text) | Self::Bare(text) => text.len(),
+            Self::Json(text) | Self::Bare(text, _) => text.len(),
             Self::Parts(parts) => parts.bytes(),
         }
     }
@@ -87,7 +88,7 @@ impl Source {
         match self {
             Self::Json(json) => Ok((Mock::from_json(json)?, Vec::new())),
             // Whoever reads has its cells before.
-            Self::Bare(_) => Parts::default().read(),
+            Self::Bare(..) => Parts::default().read(),
             Self::Parts(parts) => parts.read(),
         }
     }

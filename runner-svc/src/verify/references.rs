@@ -43,8 +43,8 @@ impl Cells {
     ) -> Result<Held, Status> {
         let started = Instant::now();
         let held = RequestBytes::hold(room, 0)?;
-        if let Source::Bare(bare) = &order.source {
-            let parts = self.lookups.parts(&order.tenant, bare.clone()).await?;
+        if let Source::Bare(bare, format) = &order.source {
+            let parts = self.lookups.parts(&order.tenant, bare.clone(), *format).await?;
             held.grow(parts.bytes())?;
             order.source = Source::Parts(Box::new(parts));
         }

@@ -16,6 +16,7 @@ use crate::{
 pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest {
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     v1::VerifyTransactionRequest {
+        format: v1::TransactionFormat::Unspecified.into(),
         transaction: Some(match request.is_bare {
             true => Transaction::Bare(request.json.clone().into()),
             false => Transaction::MockJson(request.json.clone().into()),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
         rules: runner_pb2.Rules
         group: runner_pb2.ScriptGroup
+        format: runner_pb2.TransactionFormat
         limits: runner_pb2.RunLimits
         tier: runner_pb2.Tier
         request_id: str

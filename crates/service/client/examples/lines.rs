@@ -24,7 +24,7 @@ async fn main() -> Result<(), Failure> {
     for line in stdin().lock().lines() {
         let transaction = Some(Transaction::MockJson(Bytes::from(line?)));
         let request = v1::VerifyTransactionRequest { transaction, ..v1::VerifyTransactionRequest::default() };
-        println!("{}", told(client.verify_transaction(request).await));
+        println!("{}", answer_line(client.verify_transaction(request).await));
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ async fn run(client: &Client, words: &[String]) -> Result<(), Failure> {
 }
 
 /// The answer, or the error, as JSON.
-fn told(answer: Result<v1::VerifyTransactionResponse, Error>) -> String {
+fn answer_line(answer: Result<v1::VerifyTransactionResponse, Error>) -> String {
     match answer {
         Ok(answer) => {
             let (outcome, cycles) = (answer.outcome().as_str_name(), answer.cycles);

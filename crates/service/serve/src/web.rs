@@ -141,8 +141,9 @@ impl Shared {
                     text_bytes_max: self.message_bytes_max,
                     bytes: bytes.clone(),
                 };
-                let (forms, message) = (self.forms.clone(), method.output.clone());
-                Kind::Json(json_request, JsonResponse { forms, message, is_stream: tells, bytes })
+                let (request, message) = (method.input.clone(), method.output.clone());
+                let forms = self.forms.clone();
+                Kind::Json(json_request, JsonResponse { forms, request, message, is_stream: tells, bytes })
             }
             _ => Kind::Other(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
         }

@@ -3,7 +3,7 @@
 use ckb_types::{H256, core::TransactionView, packed::Transaction, prelude::*};
 use serde_json::Value;
 
-use crate::{check, error::hex, limits::BARE_BYTES_MAX, shapes::TransactionShape};
+use crate::{check, error::hex, format::BareFormat, limits::BARE_BYTES_MAX, shapes::TransactionShape};
 
 /// Why a text is no transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,12 +57,20 @@ pub enum BareError {
 pub struct BareTransaction(pub TransactionView);
 
 impl BareTransaction {
-    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it,
-    /// molecule's encoding, or its hexadecimal digits.
+    /// Reads JSON as nodes have it ([`BareTransaction::read_as`]).
     ///
     /// # Errors
     /// What is wrong, and where.
     pub fn read(text: &[u8]) -> Result<Self, BareError> {
+        Self::read_as(text, BareFormat::Node)
+    }
+
+    /// Reads JSON of this form, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, molecule's
+    /// encoding, or its hexadecimal digits.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn read_as(text: &[u8], format: BareFormat) -> Result<Self, BareError> {
         if text.len() > BARE_BYTES_MAX {
             return Err(BareError::TooLong { bytes: text.len(), bytes_max: BARE_BYTES_MAX });
         }
@@ -79,15 +87,19 @@ impl BareTransaction {
         if keys_in(&value) != keys_of(text) {
             return Err(BareError::Syntax { detail: "an object has a key twice".to_owned() });
         }
-        let (path, value) = unwrapped(value)?;
+        let (path, value) = unwrapped(value, format)?;
         let said = value.get("hash").cloned();
+        let value = format.node_form(value)?;
         let shape: TransactionShape = serde_path_to_error::deserialize(value).map_err(|error| {
             let place = error.path().to_string();
             let place = if place == "." { String::new() } else { place };
             let dot = if path.is_empty() || place.is_empty() { "" } else { "." };
             let whole = format!("{path}{dot}{place}");
             let whole = if whole.is_empty() { whole } else { format!("{whole}: ") };
-            BareError::Shape { path: whole, detail: error.inner().to_string() }
+            BareError::Shape {
+                path: format.reworded(whole),
+                detail: format.reworded(error.inner().to_string()),
+            }
         })?;
         let read = Self::of(ckb_jsonrpc_types::Transaction::from(shape).into())?;
         if let Some(said) = said.and_then(|said| serde_json::from_value::<H256>(said).ok())
@@ -117,19 +129,21 @@ impl BareTransaction {
 }
 
 /// The transaction itself, and where it stands.
-fn unwrapped(value: Value) -> Result<(String, Value), BareError> {
+fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareError> {
     let (mut path, mut value) = (String::new(), value);
     loop {
         let Value::Object(mut keys) = value else { return Ok((path, value)) };
         if keys.contains_key("mock_info") {
             return Err(BareError::Mock);
         }
-        for camel in ["cellDeps", "headerDeps", "outputsData"] {
-            if keys.contains_key(camel) {
+        for (camel, node_key) in
+            [("cellDeps", "cell_deps"), ("headerDeps", "header_deps"), ("outputsData", "outputs_data")]
+        {
+            if format == BareFormat::Node && keys.contains_key(camel) {
                 let detail = format!(
-                    "the key {camel} is as CCC and Lumos have it in memory: nodes write {}. Write the file in \
-                     the form of the node's JSON-RPC",
-                    snake(camel)
+                    "the key {camel} is CCC's or Lumos', and nodes write {node_key}: write the form of the node's \
+                     JSON-RPC, or name the other in the API's field format (TRANSACTION_FORMAT_CCC, \
+                     TRANSACTION_FORMAT_LUMOS)"
                 );
                 return Err(BareError::Shape { path: String::new(), detail });
             }
@@ -146,16 +160,6 @@ fn unwrapped(value: Value) -> Result<(String, Value), BareError> {
             _ => return Ok((path, Value::Object(keys))),
         }
     }
-}
-
-fn snake(camel: &str) -> String {
-    camel.chars().fold(String::new(), |mut snake, letter| {
-        if letter.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(letter.to_ascii_lowercase());
-        snake
-    })
 }
 
 /// Keys of all objects in `value`; of those that came twice, one is there.
@@ -231,5 +235,60 @@ mod tests {
         assert!(wrong("{\"inputs\":[]}").contains("missing field"));
         let data = BARE.replace("\"outputs_data\":[]", "\"outputs_data\":[\"0x\"]");
         assert!(wrong(&data).contains("other numbers of outputs and of data"), "{}", wrong(&data));
+    }
+    /// What the libraries print: `ccc.stringify` of @ckb-ccc/core 1.12.5, the same with `bigint` as decimal
+    /// digits, and `JSON.stringify` of @ckb-lumos/helpers 0.23.0.
+    #[test]
+    fn wallets_forms_are_the_same_transaction() {
+        let hash = format!("0x{}", "11".repeat(32));
+        let camel = |text: &str| text.replace('%', &hash);
+        let script = r#"{"codeHash":"%","hashType":"type","args":"0x01"}"#;
+        let rest = r#""headerDeps":["%"],"outputs":[{"capacity":"0x64","lock":S}],"outputsData":["0x02"],"witnesses":["0x"]}"#
+            .replace('S', script);
+        let dep = r#""cellDeps":[{"outPoint":{"txHash":"%","index":"0x1"},"depType":"depGroup"}],"#;
+        let cells = r#""inputs":[{"previousOutput":{"txHash":"%","index":"0x0"},"since":"0x5"}],"#;
+        let lumos = camel(&format!(r#"{{"version":"0x0",{dep}{cells}{rest}"#));
+        let completed = r#""0x5","cellOutput":{"capacity":"0x64"},"outputData":"0x"}"#;
+        let ccc = lumos.replace(r#""0x5"}"#, completed);
+        let decimal = lumos.replace("0x64", "100").replace(r#""0x5""#, "5");
+        let cell = format!(
+            r#"{{"cellOutput":{{"capacity":"0x64","lock":{script}}},"data":"0x02","outPoint":{{"txHash":"%","index":"0x0"}}}}"#
+        );
+        let skeleton = camel(&format!(
+            r#"{{"cellProvider":null,{dep}"headerDeps":["%"],"inputs":[{cell}],"outputs":[{cell}],"witnesses":["0x"],
+            "fixedEntries":[],"signingEntries":[],"inputSinces":{{"0":"0x5"}}}}"#
+        ));
+        let read = |text: &str, format| {
+            BareTransaction::read_as(text.as_bytes(), format)
+                .map(|read| (read.0.hash(), read.0.witness_hash()))
+                .map_err(|error| error.to_string())
+        };
+        let first = read(&lumos, BareFormat::Lumos).unwrap();
+        for (text, format) in [
+            (&lumos, BareFormat::Ccc),
+            (&ccc, BareFormat::Ccc),
+            (&decimal, BareFormat::Ccc),
+            (&skeleton, BareFormat::Lumos),
+        ] {
+            assert_eq!(read(text, format).as_ref(), Ok(&first), "{text}");
+        }
+        for (text, format, told) in [
+            (BARE, BareFormat::Ccc, "cell_deps: nodes write this key"),
+            (&lumos, BareFormat::Node, "TRANSACTION_FORMAT_CCC"),
+            (&ccc, BareFormat::Lumos, "unknown field `cellOutput`"),
+            (&decimal, BareFormat::Lumos, "inputs[0].since: Lumos writes numbers as hex"),
+            (&lumos.replace("0x64", "0100"), BareFormat::Ccc, "outputs[0].capacity: this is no number"),
+            (&lumos.replace("0x64", "0x"), BareFormat::Ccc, "outputs[0].capacity: "),
+            (&lumos.replace("\"since\"", "\"sinse\""), BareFormat::Ccc, "unknown field `sinse`"),
+            (&lumos.replace("\"depGroup\"", "1"), BareFormat::Ccc, "cellDeps[0].depType: invalid type"),
+            (
+                &lumos.replace("\"version\"", &format!("\"hash\":\"{hash}\",\"version\"")),
+                BareFormat::Ccc,
+                "has the hash",
+            ),
+        ] {
+            let problem = read(text, format).unwrap_err();
+            assert!(problem.contains(told), "{problem}: {text}");
+        }
     }
 }

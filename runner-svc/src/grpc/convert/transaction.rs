@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use antares_config::RunnerSection;
+use antares_node::BareFormat;
 use antares_pool::job::{self, VerifyOutcome};
 use antares_proto::v1::{
     self, rules::Rules, script_group::Cell, shared_transaction_result::Result as Outcome,
@@ -43,10 +44,11 @@ pub(crate) fn verify_order(
     if request.transaction.is_none() {
         wrong.record("transaction", "is needed: mock_json, fields or bare");
     }
+    let format = format(request.format, request.transaction.as_ref(), &mut wrong);
     let (tier, source) = wrong.unless_any(tier.zip(request.transaction))?;
     let source = match source {
         Transaction::MockJson(json) => Source::Json(json),
-        Transaction::Bare(bare) => Source::Bare(bare),
+        Transaction::Bare(bare) => Source::Bare(bare, format),
         Transaction::Fields(fields) => Source::Parts(Box::new(parts(fields)?)),
     };
     Ok(VerifyOrder {
@@ -64,6 +66,26 @@ pub(crate) fn verify_order(
         recheck: request.recheck,
         diagnosis: request.diagnosis.then(|| Budget::new(1)),
     })
+}
+
+fn format(format: i32, transaction: Option<&Transaction>, wrong: &mut Violations) -> BareFormat {
+    use v1::TransactionFormat::{Ccc, Lumos, Node, Unspecified};
+
+    let is_bare = matches!(transaction, Some(Transaction::Bare(_)));
+    match v1::TransactionFormat::try_from(format) {
+        Ok(Unspecified) => BareFormat::Node,
+        Ok(_) if !is_bare => {
+            wrong.record("format", "is for bare alone");
+            BareFormat::Node
+        }
+        Ok(Node) => BareFormat::Node,
+        Ok(Ccc) => BareFormat::Ccc,
+        Ok(Lumos) => BareFormat::Lumos,
+        Err(_) => {
+            wrong.record("format", "is unknown");
+            BareFormat::Node
+        }
+    }
 }
 
 fn environment(rules: Option<v1::Rules>, wrong: &mut Violations) -> Environment {
@@ -312,9 +334,10 @@ mod tests {
             rules: Some(v1::Rules { rules: Some(Rules::ScriptVersion(3)) }),
             group: Some(v1::ScriptGroup::default()),
             tier: 9,
+            format: 2,
             ..request()
         };
-        let expected = ["tier", "rules.script_version", "group.kind", "group.cell", "transaction"];
+        let expected = ["tier", "rules.script_version", "group.kind", "group.cell", "transaction", "format"];
         assert_eq!(order(wrong).unwrap_err(), expected);
         let short = v1::BlockExtension { block_hash: Bytes::from_static(b"short"), extension: Bytes::new() };
         let fields = v1::TransactionFields { extensions: vec![short], ..v1::TransactionFields::default() };

@@ -75,9 +75,21 @@ impl Forms {
     }
 
     /// The error that `headers` or trailers tell: `google.rpc.Status` in JSON, with the code as HTTP and as
-    /// gRPC has it.
-    pub(crate) fn error(&self, headers: &HeaderMap) -> Value {
+    /// gRPC has it. Fields of `request` have the names of JSON.
+    pub(crate) fn error(&self, headers: &HeaderMap, request: &MessageDescriptor) -> Value {
         let details = headers.get("grpc-status-details-bin").and_then(|value| self.details(value.as_bytes()));
+        let details = details.map(|mut details| {
+            let of_bad_request = |detail: &mut Value| detail.get_mut("fieldViolations").map(Value::take);
+            for detail in details.as_array_mut().into_iter().flatten() {
+                let Some(mut violations) = of_bad_request(detail) else { continue };
+                for violation in violations.as_array_mut().into_iter().flatten() {
+                    let field = violation["field"].as_str().map(|path| path_in_json(request, path));
+                    violation["field"] = field.into();
+                }
+                detail["fieldViolations"] = violations;
+            }
+            details
+        });
         let message = tonic::Status::from_header_map(headers).map(|status| status.message().to_owned());
         json!({ "error": {
             "code": http_status(headers).as_u16(),
@@ -94,6 +106,25 @@ impl Forms {
         let mut status = serde_json::to_value(&status).ok()?;
         status.get_mut("details").map(Value::take)
     }
+}
+
+/// A path of fields of `request`, or of a message in it, with the names that JSON has for them. What stands
+/// behind the last field is the caller's own.
+fn path_in_json(request: &MessageDescriptor, path: &str) -> String {
+    let split = |part: &str| part.find('[').unwrap_or(part.len());
+    let first = path.split('.').next().map_or("", |part| &part[..split(part)]);
+    let parts = request.fields().filter_map(|field| field.kind().as_message().cloned());
+    let mut messages = std::iter::once(request.clone()).chain(parts);
+    let mut message = messages.find(|message| message.get_field_by_name(first).is_some());
+    let in_json = |part: &str| {
+        let (name, index) = part.split_at(split(part));
+        let Some(field) = message.take().and_then(|message| message.get_field_by_name(name)) else {
+            return part.to_owned();
+        };
+        message = field.kind().as_message().cloned();
+        format!("{}{index}", field.json_name())
+    };
+    path.split('.').map(in_json).collect::<Vec<_>>().join(".")
 }
 
 /// Bytes that reading `text` takes beside it, at most: `{},` is a message with a place of its own.
@@ -154,8 +185,27 @@ mod tests {
     use super::*;
 
     fn forms() -> Forms {
-        let sets = [tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
-        Forms::new(&sets).unwrap()
+        let health = tonic_health::pb::FILE_DESCRIPTOR_SET;
+        Forms::new(&[antares_proto::FILE_DESCRIPTOR_SET, health, tonic_types::pb::FILE_DESCRIPTOR_SET])
+            .unwrap()
+    }
+
+    #[test]
+    fn fields_have_the_names_that_the_caller_wrote() {
+        let forms = forms();
+        let input = &forms.method("/antares.v1.RunnerService/VerifyTransaction").unwrap().input;
+        for (path, told) in [
+            ("mock_json", "mockJson"),
+            ("rules.script_version", "rules.scriptVersion"),
+            ("limits.maxCycles", "limits.maxCycles"),
+            ("cell_deps[1].cell.data_sha256", "cellDeps[1].cell.dataSha256"),
+            // Of the transaction, not of the request.
+            ("tx.cell_deps[0]", "tx.cell_deps[0]"),
+            ("mock_info.inputs[0].output", "mock_info.inputs[0].output"),
+            ("", ""),
+        ] {
+            assert_eq!(path_in_json(input, path), told);
+        }
     }
 
     #[test]
@@ -190,7 +240,7 @@ mod tests {
         }
         let status = tonic::Status::from(to_frame(input, b"{\"service\":1}").unwrap_err());
         let headers = status.into_http::<()>().into_parts().0.headers;
-        let error = forms.error(&headers);
+        let error = forms.error(&headers, input);
         assert_eq!(error["error"]["code"], 400);
         assert_eq!(error["error"]["status"], "INVALID_ARGUMENT");
         let details = error["error"]["details"].as_array().unwrap();

@@ -33,6 +33,7 @@ const HEAD_BYTES: usize = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct JsonResponse {
     pub(crate) forms: Arc<Forms>,
+    pub(crate) request: MessageDescriptor,
     pub(crate) message: MessageDescriptor,
     /// Whether there may be many messages.
     pub(crate) is_stream: bool,
@@ -77,7 +78,7 @@ pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -
             Ok(line) => line?,
             Err(headers) => {
                 reader.is_over = true;
-                let mut line = reader.how.forms.error(&headers).to_string();
+                let mut line = reader.how.forms.error(&headers, &reader.how.request).to_string();
                 line.push('\n');
                 line.into()
             }
@@ -101,7 +102,7 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Resp
 impl JsonResponse {
     /// The error in `headers` or trailers.
     fn refusal(&self, headers: &HeaderMap) -> Response<Body> {
-        let text = format!("{}\n", self.forms.error(headers));
+        let text = format!("{}\n", self.forms.error(headers, &self.request));
         let mut answer = answer(http_status(headers), JSON, Body::new(Full::new(Bytes::from(text))));
         if let Some(seconds) = retry_seconds(headers) {
             answer.headers_mut().insert(RETRY_AFTER, seconds.into());
