@@ -26,6 +26,8 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::create_dir_all(path("all/deep")).unwrap();
+    fs::create_dir_all(path("all/node_modules")).unwrap();
+    fs::write(path("all/node_modules/lock"), script(1)).unwrap();
     fs::write(path("all/lock"), script(100)).unwrap();
     fs::write(path("all/deep/two"), script(1000)).unwrap();
     fs::write(path("all/deep/two.args"), "one\ntwo words\n").unwrap();

@@ -29,6 +29,8 @@ pub(crate) struct Terms<'a> {
 
 /// What cargo and others mark the folders of what they build with.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
+/// Folder of npm's packages.
+const PACKAGES: &str = "node_modules";
 /// Number of RISC-V in an ELF, and where it is.
 const MACHINE: [u8; 2] = 243_u16.to_le_bytes();
 const MACHINE_AT: usize = 18;
@@ -45,7 +47,8 @@ pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Fai
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let kind = entry.file_type().map_err(unreadable)?;
-        if entry.file_name().to_string_lossy().starts_with('.') {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with('.') || name == PACKAGES {
             continue;
         }
         if kind.is_dir() {
