@@ -4,6 +4,7 @@
 
 pub mod args;
 pub mod commands;
+mod draft;
 mod external;
 pub mod failure;
 mod groups;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use antares_abi::{Sha256Digest, Tier};
-use antares_draft::{Built, Expected};
+use crate::draft::{Built, Expected};
 use antares_transaction::Environment;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;

@@ -141,9 +141,9 @@ pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Builds the transaction that the TOML at `path` describes, `-` for standard input.
-pub(crate) fn read_draft(path: &Path) -> Result<antares_draft::Built, Failure> {
+pub(crate) fn read_draft(path: &Path) -> Result<crate::draft::Built, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{}: {error}", path.display()));
     let text = String::from_utf8(input::read(path, TRANSACTION_BYTES_MAX as u64)?);
     let text = text.map_err(|error| refused(&error))?;
-    antares_draft::build(&text, path.parent().unwrap_or(Path::new(""))).map_err(|error| refused(&error))
+    crate::draft::build(&text, path.parent().unwrap_or(Path::new(""))).map_err(|error| refused(&error))
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use toml::Spanned;
 
-use crate::error::{At, DraftProblem, FieldError};
+use super::error::{At, DraftProblem, FieldError};
 
 /// How the verification shall end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// All scripts accept.
     #[default]
     Accepted,

@@ -12,7 +12,7 @@ use ckb_types::{
     prelude::*,
 };
 
-use crate::error::DraftProblem;
+use super::error::DraftProblem;
 
 const FORMS: &str = "always-success, dao, multisig or secp256k1";
 

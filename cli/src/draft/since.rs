@@ -2,7 +2,7 @@
 
 use ckb_types::core::EpochNumberWithFraction;
 
-use crate::error::DraftProblem;
+use super::error::DraftProblem;
 
 /// The flag of a relative `since`, and the metrics (RFC 17).
 const RELATIVE: u64 = 1 << 63;

@@ -13,7 +13,7 @@ use ckb_types::{
     prelude::*,
 };
 
-use crate::{
+use super::{
     bytes::{Part, bytes, code_of, exact, parts},
     error::{At, DraftProblem, FieldError},
     file::{self, Draft, Input, Output, Text, Witness},

@@ -4,7 +4,7 @@ use ckb_hash::blake2b_256;
 use ckb_types::prelude::*;
 use secp256k1::SecretKey;
 
-use crate::{
+use super::{
     error::DraftProblem,
     names::Names,
     signing::{SIGNATURE_BYTES, hash_160, multisig, pubkey_hash},

@@ -11,19 +11,19 @@ const PLACEHOLDERS: &str = "data FILE, hash FILE, code-hash CELL, pubkey-hash KE
 /// A file that describes no transaction.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}{}{field}: {problem}", if field.is_empty() { "" } else { ", " })]
-pub struct DraftError {
+pub(crate) struct DraftError {
     /// Counted from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// Path of the field, such as `inputs[0].lock.args`; empty for what is no TOML.
-    pub field: String,
+    pub(crate) field: String,
     /// The reason.
     #[source]
-    pub problem: DraftProblem,
+    pub(crate) problem: DraftProblem,
 }
 
 /// Why a field cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum DraftProblem {
+pub(crate) enum DraftProblem {
     /// Malformed TOML, an unknown or a missing key, a value of another type.
     #[error("{0}")]
     Toml(String),

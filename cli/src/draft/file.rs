@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::error::{DraftError, DraftProblem, FieldError};
+use super::error::{DraftError, DraftProblem, FieldError};
 
 /// A text and its place.
 pub(crate) type Text = Spanned<String>;

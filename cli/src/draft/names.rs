@@ -11,7 +11,7 @@ use ckb_types::{
 };
 use secp256k1::SecretKey;
 
-use crate::{
+use super::{
     bytes::{bytes, exact},
     error::{At, DraftProblem, FieldError},
     file::{self, Draft},

@@ -2,7 +2,6 @@
 //!
 //! ckb-sdk builds and signs too, but links an HTTP client, a node's RPC and ckb-script with its default
 //! features; a file needs only ckb-types' builders and secp256k1.
-#![forbid(unsafe_code)]
 
 mod builder;
 mod bytes;
@@ -19,23 +18,24 @@ use std::path::Path;
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use ckb_mock_tx_types::ReprMockTransaction;
 
-pub use error::{DraftError, DraftProblem};
-pub use expected::Expected;
+pub(crate) use error::DraftError;
+use error::DraftProblem;
+pub(crate) use expected::Expected;
 
 /// A transaction, and what its scripts shall say.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// ckb-debugger's mock transaction.
-    pub json: Vec<u8>,
+    pub(crate) json: Vec<u8>,
     /// What a test of it expects.
-    pub expected: Expected,
+    pub(crate) expected: Expected,
 }
 
 /// Builds and signs what `text` describes. Names of files are relative to `folder`.
 ///
 /// # Errors
 /// The first error, with its line and field.
-pub fn build(text: &str, folder: &Path) -> Result<Built, DraftError> {
+pub(crate) fn build(text: &str, folder: &Path) -> Result<Built, DraftError> {
     let draft = file::parse(text)?;
     let locate = |problem: error::FieldError| problem.locate(text);
     let expected = expected::of(draft.expect.as_ref()).map_err(locate)?;
