@@ -155,18 +155,18 @@ impl Compiler {
     /// Makes room in the caller's quota for a script that is new to it. It is given back if it is dropped
     /// before it is kept.
     pub(crate) async fn reserve(&self, script: Sha256Digest, bytes: u64) -> Result<Reserved<'_>, Fault> {
-        let account = &self.account;
-        let key = mark_key(account.owner(), script);
+        let (account, holder) = (&self.account, self.account.owner());
+        let key = mark_key(holder, script);
         let is_needed = account.is_isolated() || account.quota().stored_bytes_max.is_some();
         if !is_needed || self.cache().contains(Space::Artifact, key) {
             return Ok(Reserved { compiler: self, script, bytes: 0, is_new: false });
         }
         if account.quota().stored_bytes_max.is_some() {
             loop {
-                match self.shared.owned.take(account.owner(), bytes, |has| account.stored_too_much(has, bytes)) {
+                match self.shared.owned.take(holder, bytes, |has| account.stored_too_much(has, bytes)) {
                     Some(taken) => break taken?,
                     None => {
-                        let (cache, holder) = (self.cache().clone(), account.owner());
+                        let cache = self.cache().clone();
                         let begun = self.shared.owned.begin_count(holder);
                         let counted = blocking(move || count(&cache, holder)).await;
                         self.shared.owned.counted(holder, begun, counted.unwrap_or(u64::MAX));
