@@ -13,12 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     account::Account,
-    chore::{Chore, channel},
     config::CacheConfig,
     entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
     failures::{FailureBook, is_valid},
-    inner::{Inner, Live, Writer, load},
+    inner::{Chore, Inner, Live, Writer, channel, load},
     layout::Layout,
     lock::claim,
     manifest::{Failure, FailureRecord, Manifest},

@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::{
-    chore::Chore,
     entry::Space,
     error::StoreError,
-    inner::Inner,
+    inner::{Chore, Inner},
     stats::{CacheState, add},
     store::BlobStore,
 };

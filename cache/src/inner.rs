@@ -4,7 +4,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::SyncSender,
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     time::{Duration, Instant},
 };
@@ -13,7 +13,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     account::Account,
-    chore::Chore,
     config::CacheConfig,
     error::StoreError,
     failures::FailureBook,
@@ -102,4 +101,19 @@ pub(crate) fn load(
         tracing::info!(written, counted = account.charged_bytes(), "the total of the cache is counted anew");
     }
     Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Remove chunks without a manifest.
+    Sweep,
+    /// Copy the live entries into a new directory.
+    Rebuild,
+    /// Check the store's files for damage.
+    Inspect,
+}
+
+/// The queue of tasks. It is short: if it is full, the next write requests its task again.
+pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
+    sync_channel(3)
 }

@@ -11,7 +11,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{chore::Chore, error::StoreError, inner::Inner};
+use crate::{
+    error::StoreError,
+    inner::{Chore, Inner},
+};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 

@@ -10,7 +10,6 @@
 
 mod account;
 mod cache;
-mod chore;
 mod config;
 mod entry;
 mod error;
@@ -25,7 +24,6 @@ mod lock;
 mod manifest;
 mod opening;
 mod recover;
-mod reporter;
 mod sled_store;
 mod stats;
 mod store;

@@ -11,10 +11,9 @@ use parking_lot::MutexGuard;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    chore::Chore,
     entry::EntryId,
     error::{CacheError, StoreError},
-    inner::{Inner, Live, Writer},
+    inner::{Chore, Inner, Live, Writer},
     manifest::Manifest,
     stats::{add, count, read},
     store::{BlobStore, Orphan, Removal, Stored, close},

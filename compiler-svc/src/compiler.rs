@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
     artifact::{Artifact, CompileError},
-    followers::Followers,
+    follow::Followers,
     metrics::CompilerMetrics,
     operations::Operations,
     order::Order,

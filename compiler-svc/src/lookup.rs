@@ -13,8 +13,7 @@ use crate::{
     blocking::{Panicked, blocking},
     compiler::{Compiler, Shared},
     signed::split,
-    tier_metrics::Level,
-    tiers::Origin,
+    tiers::{Level, Origin},
 };
 
 /// How long the end of the process waits for what is still to be written to the shared tier.

@@ -4,7 +4,6 @@
 pub(crate) mod batch;
 pub(crate) mod order;
 mod race;
-pub(crate) mod sampling;
 
 use std::{
     sync::Arc,
@@ -24,8 +23,7 @@ use crate::{
     profiles::Profiles,
     scheduler::{
         Scheduler,
-        lease::{ScriptRun, TimeLimits},
-        turn::Answered,
+        lease::{Answered, ScriptRun, TimeLimits},
     },
     shadow_runs::{ShadowRuns, comparison::RunAgain},
 };

@@ -1,7 +1,6 @@
 //! The services as gRPC tells of them: calls, sessions, and the border between wire types and ours.
 
 pub(crate) mod answers;
-pub(crate) mod call_log;
 pub(crate) mod compiler_proxy;
 pub(crate) mod convert;
 pub(crate) mod profile_service;

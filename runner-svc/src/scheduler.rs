@@ -4,7 +4,6 @@ mod adaptive_spin;
 pub(crate) mod lease;
 pub(crate) mod queue;
 mod shares;
-pub(crate) mod turn;
 
 use std::{
     sync::Arc,

@@ -2,7 +2,6 @@
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
-pub(crate) mod extra_files;
 mod fair_queue;
 pub(crate) mod hot_cells;
 pub(crate) mod hot_programs;
@@ -31,7 +30,7 @@ use crate::{
     ended::{Ended, ExecuteError, Found, Verified},
     metrics::RunnerMetrics,
     profiles::{Profiles, entry::RunCycles},
-    scheduler::{Scheduler, turn::Answered},
+    scheduler::{Scheduler, lease::Answered},
     shadow_runs::ShadowRuns,
     verify::{
         hot_programs::{HotPrograms, Interpreted, Met},

@@ -23,7 +23,10 @@ use crate::{
     charge::charge_batch,
     diagnosis::{Diagnosed, diagnose::Failing},
     ended::{Ended, ExecuteError, Found},
-    execute::{Executor, order::Script, sampling::next_salt},
+    execute::{
+        Executor,
+        order::{Script, next_salt},
+    },
     limits::BATCH_OUTPUT_BYTES_MAX,
     scheduler::lease::{Leased, TimeLimits},
     shadow_runs::comparison::BatchAgain,

@@ -1,6 +1,13 @@
-//! What to run, as far as it is known before anything is fetched.
+//! What to run, as far as it is known before anything is fetched, and which sample points it has.
 
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use antares_abi::Sha256Digest;
 use antares_pool::job::RunJob;
@@ -31,4 +38,13 @@ pub(crate) struct Order {
     pub(crate) recheck: bool,
     /// Whether the caller wants to know why it failed, if it does.
     pub(crate) diagnosis: bool,
+}
+
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+/// What the sample points of the next run follow from. Every run has its own: otherwise equal runs would show
+/// one instruction for ever.
+pub(crate) fn next_salt() -> u64 {
+    KEYS.hash_one(RUNS.fetch_add(1, Ordering::Relaxed))
 }

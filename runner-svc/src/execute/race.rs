@@ -26,10 +26,7 @@ use crate::{
     },
     ended::ExecuteError,
     execute::{Executor, order::Script},
-    scheduler::{
-        lease::{ScriptRun, TimeLimits, is_answer},
-        turn::Answered,
-    },
+    scheduler::lease::{Answered, ScriptRun, TimeLimits, is_answer},
     source::{Fallback, Wanted},
     tenant::Tenant,
 };

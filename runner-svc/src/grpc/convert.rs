@@ -22,10 +22,7 @@ use crate::{
     artifacts::native::Origin,
     diagnosis::Diagnosed,
     ended::{Ended, Execution, Found},
-    execute::{
-        order::{Order, Script},
-        sampling::next_salt,
-    },
+    execute::order::{Order, Script, next_salt},
     limits::{ARGS_BYTES_MAX, ARGS_MAX, BATCH_RUNS_MAX, REQUEST_ID_BYTES_MAX, SESSION_INPUTS_MAX},
     runner::Runner,
     source::Fallback,

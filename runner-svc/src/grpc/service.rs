@@ -13,12 +13,12 @@ use crate::{
     execute::{batch::Context, order::Order},
     grpc::{
         answers::AnswerStream,
-        call_log::{name_call, new_id, record_on_span, signed},
         convert::{
             batch::{batch_executed, batch_order},
             capabilities, executed, order,
         },
         session::Session,
+        status::{name_call, new_id, record_on_span, signed},
         verify_call::VerifyCaller,
         verify_session::VerifySession,
     },

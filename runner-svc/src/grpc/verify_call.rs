@@ -12,8 +12,8 @@ use tracing::{Instrument, field};
 use crate::{
     ended::{Ended, ExecuteError},
     grpc::{
-        call_log::{record_on_span, signed},
         convert::transaction::{verified, verify_order},
+        status::{record_on_span, signed},
     },
     metrics::verification_name,
     runner::Runner,

@@ -15,8 +15,8 @@ use crate::{
     diagnosis::Budget,
     ended::ExecuteError,
     grpc::{
-        call_log::new_id,
         convert::transaction::{dep_parts, shared_result, verify_order},
+        status::new_id,
         verify_call::VerifyCaller,
     },
     limits::{

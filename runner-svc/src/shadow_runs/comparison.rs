@@ -7,7 +7,7 @@ use antares_pool::{
     job::{BatchJob, GroupReport, RunJob, RunReport, Tier, VerifyJob, VerifyReport},
 };
 
-use crate::{ended::Verified, verify::extra_files::ExtraFiles};
+use crate::{ended::Verified, verify::order::ExtraFiles};
 
 /// Work that can be done again, interpreted.
 pub(crate) trait Again: Send + Sized + 'static {

@@ -23,20 +23,18 @@ use tracing::Instrument;
 use crate::{
     artifacts::{native::Native, seal::seal},
     ended::ExecuteError,
-    execute::sampling::next_salt,
+    execute::order::next_salt,
     scheduler::{
-        lease::{Leasable, Leased, TimeLimits, is_answer},
+        lease::{Answered, Leasable, Leased, TimeLimits, is_answer},
         queue::Slot,
-        turn::Answered,
     },
     shadow_runs::comparison::VerifyAgain,
     source::Fallback,
     verify::{
         TransactionVerifier,
-        extra_files::ExtraFiles,
         hot_cells::HotCell,
         isolated_groups,
-        order::VerifyOrder,
+        order::{ExtraFiles, VerifyOrder},
         programs::{Candidate, FILES_MAX, FoundProgram, Natives, ProgramUse, files},
     },
 };

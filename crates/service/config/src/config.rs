@@ -5,24 +5,16 @@ use std::{net::SocketAddr, time::Duration};
 use antares_abi::LIBRARY_BYTES_MAX;
 
 use crate::{
-    admin::AdminAccess,
     audit::Audit,
-    auth::Auth,
-    cache::StoreConfig,
-    check::Checker,
-    compiler::CompilerSection,
-    config_error::ConfigError,
+    auth::{AdminAccess, Auth},
+    check::{Checker, ConfigError},
     file::ConfigFile,
     listen::{Listen, message_bytes_max},
     log::Log,
-    node::NodeSection,
     profile_push::ProfilePush,
     quotas::Tenancy,
-    role::Role,
-    runner::RunnerSection,
-    sandbox::SandboxSection,
-    shared_tier::SharedTier,
-    signing::Signing,
+    services::{CompilerSection, NodeSection, RunnerSection, SandboxSection},
+    stores::{SharedTier, Signing, StoreConfig},
     tls::{CompilerTls, Tls},
     trace::Trace,
 };
@@ -190,6 +182,29 @@ impl ConfigFile {
         } else if bytes > LIBRARY_BYTES_MAX {
             let problem = format!("is {bytes}, more than the store's largest entry ({LIBRARY_BYTES_MAX})");
             checker.record("compiler.script_bytes_max", problem);
+        }
+    }
+}
+
+/// Which services a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The compiler service.
+    Compiler,
+    /// The runner service, with a separate compiler service.
+    Runner,
+    /// Both services.
+    Both,
+}
+
+impl Role {
+    /// Service name in traces (`service.name`), shared by all processes of the role.
+    #[must_use]
+    pub fn service_name(self) -> &'static str {
+        match self {
+            Self::Compiler => "antares-compiler",
+            Self::Runner => "antares-runner",
+            Self::Both => "antares-server",
         }
     }
 }

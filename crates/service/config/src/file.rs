@@ -14,26 +14,19 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    admin::RawAdmin,
     audit::RawAudit,
-    auth::RawAuth,
-    cache::RawCache,
-    compiler::RawCompiler,
-    config_error::{ConfigError, ConfigProblem},
-    listen::RawListen,
+    auth::{RawAdmin, RawAuth},
+    check::{ConfigError, ConfigProblem},
+    config::Role,
+    listen::{RawListen, RawWeb},
     log::RawLog,
     metrics::RawMetrics,
-    node::RawNode,
     profile_push::RawProfilePush,
     quotas::{RawQuotas, RawTenants},
-    role::Role,
-    runner::RawRunner,
-    sandbox::RawSandbox,
-    shared_tier::RawShared,
-    signing::RawSigning,
+    services::{RawCompiler, RawNode, RawRunner, RawSandbox},
+    stores::{RawCache, RawShared, RawSigning},
     tls::RawTls,
     trace::RawTrace,
-    web::RawWeb,
 };
 
 /// A configuration as written, with defaults filled in. [`ConfigFile::check`] validates and interprets it.

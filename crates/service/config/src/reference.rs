@@ -5,26 +5,19 @@ use std::{env, fmt::Write as _, fs};
 use serde::Serialize;
 
 use crate::{
-    admin::RawAdmin,
     audit::RawAudit,
-    auth::{RawAuth, RawRule},
-    cache::RawCache,
+    auth::{RawAdmin, RawAuth, RawRule},
     check::{COUNT_MAX, TIME_MS_MAX, WORKERS_MAX},
-    compiler::RawCompiler,
-    listen::RawListen,
+    listen::{RawListen, RawWeb},
     log::RawLog,
     metrics::RawMetrics,
-    node::RawNode,
     profile_push::RawProfilePush,
     quotas::{RawQuotas, RawTenantQuotas, RawTenants},
-    runner::RawRunner,
-    sandbox::RawSandbox,
     section::KeyText,
-    shared_tier::RawShared,
-    signing::RawSigning,
+    services::{RawCompiler, RawNode, RawRunner, RawSandbox},
+    stores::{RawCache, RawShared, RawSigning},
     tls::RawTls,
     trace::RawTrace,
-    web::RawWeb,
 };
 
 /// A section in the reference.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{check::Checker, runner::RawRunner, section::section};
+use crate::{check::Checker, section::section, services::RawRunner};
 
 section! {
 /// Encryption of the gRPC listener.

@@ -31,7 +31,6 @@ mod deadline;
 mod grpc_only;
 mod metrics;
 mod outcome;
-mod stopping;
 mod trace;
 
 use std::{convert::Infallible, sync::Arc};
@@ -55,12 +54,12 @@ use self::{
     grpc_only::GrpcOnly,
     metrics::Measure,
     outcome::Outcome,
-    stopping::Stopping,
     trace::Trace,
 };
 pub use self::{
     authenticate::CALLER, concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere,
 };
+use crate::layers::deadline::Stopping;
 use crate::{
     account::Accounts,
     audit::Auditor,

@@ -27,7 +27,6 @@ mod resolve;
 mod rpc;
 mod shapes;
 mod transport;
-mod url;
 mod whole;
 
 pub use bare::{BareError, BareTransaction};

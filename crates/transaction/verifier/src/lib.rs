@@ -18,7 +18,6 @@ mod dump;
 mod engine;
 mod guest;
 mod host_calls;
-mod hosted;
 pub mod limits;
 mod log;
 mod quick;

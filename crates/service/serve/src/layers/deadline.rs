@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request};
-use tokio::time::timeout_at;
+use tokio::{sync::watch, time::timeout_at};
 use tonic::{Status, body::Body};
 
-use super::{
-    around::{Answering, Around},
-    context::CallContext,
-    stopping::Stopping,
+use crate::{
+    layers::{
+        around::{Answering, Around},
+        context::CallContext,
+    },
+    status::{Fault, closing},
 };
-use crate::status::{Fault, closing};
 
 /// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
 pub(crate) fn check_timeout(headers: &HeaderMap) -> Result<(), Fault> {
@@ -70,6 +71,29 @@ fn parse_timeout(text: &str) -> Option<Duration> {
         _ => return None,
     };
     Some(timeout)
+}
+
+/// Shared by all calls of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopping(watch::Sender<bool>);
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Stopping {
+    /// Ends all calls.
+    pub(crate) fn end_calls(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Until calls are ended.
+    pub(crate) async fn ends(self) {
+        // The sender is here.
+        let _ = self.0.subscribe().wait_for(|ends| *ends).await;
+    }
 }
 
 #[cfg(test)]

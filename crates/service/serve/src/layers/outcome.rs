@@ -20,8 +20,8 @@ use tonic::body::Body;
 use super::{
     around::{Answering, Around},
     context::CallContext,
-    stopping::Stopping,
 };
+use crate::layers::deadline::Stopping;
 use crate::{
     account::Account,
     connections::Link,

@@ -1,11 +1,75 @@
-//! Section `[signing]`.
+//! Sections `[cache]`, `[shared]` and `[signing]`: the stores of native code and what is trusted in them.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use crate::section::section;
+use antares_abi::LIBRARY_BYTES_MAX;
+
+use crate::{
+    check::Checker,
+    section::{GIB, MIB, section},
+};
+
+section! {
+/// The store of scripts and artifacts (compiler).
+"cache": RawCache => StoreConfig {
+    /// Directory, made if it is not there. One process at a time.
+    dir: folder = "antares-data".into();
+    /// Disk that entries may take: three for each byte stored, so a third of it is what fits. Plan the volume
+    /// at twice this, and 512 MiB more for uploads.
+    budget_bytes: at_least(MIB) = 2 * GIB;
+    /// Free bytes of the file system under which nothing more is stored.
+    fixed free_bytes_min: whole = 64 * MIB;
+    /// Accept network, FUSE and overlay file systems, whose locks and syncs cannot be relied on.
+    allow_any_filesystem: flag;
+}
+}
+
+impl StoreConfig {
+    /// Maximum length of a stored artifact or script, in bytes: that of the largest library, or the whole
+    /// budget of a small store.
+    #[must_use]
+    pub fn entry_bytes_max(&self) -> u64 {
+        LIBRARY_BYTES_MAX.min(self.budget_bytes)
+    }
+}
+
+section! {
+/// The object store that several servers share (compiler).
+"shared": RawShared => SharedTier(
+    /// Whether writers of the store are trusted: without `signing.keys` there are no trusted signatures.
+    trusts_writers: bool,
+) {
+    /// Object store that several servers share: `s3://bucket/prefix`, `gs://` or `az://`; empty for
+    /// none.
+    url: text;
+    /// How long a read may take. Beyond it what is asked for is compiled.
+    get_ms_max as get_time_max: time = 1_000;
+}
+}
+
+/// Supported schemes of the URL.
+const KINDS: [&str; 3] = ["s3://", "gs://", "az://"];
+
+impl RawShared {
+    /// `None` without a shared tier.
+    pub(crate) fn section(&self, trusts_writers: bool, checker: &mut Checker) -> Option<SharedTier> {
+        let tier = self.check(checker, trusts_writers);
+        if self.url.is_empty() {
+            return None;
+        }
+        if !KINDS.iter().any(|kind| self.url.strip_prefix(kind).is_some_and(|rest| !rest.is_empty())) {
+            let problem = format!(
+                "must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {:?}",
+                self.url
+            );
+            checker.record("shared.url", problem);
+        }
+        Some(tier)
+    }
+}
 
 section! {
 /// Who signs native code, and whose is taken.
