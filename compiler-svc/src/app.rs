@@ -3,11 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_cache::{Cache, CacheConfig, CacheError};
-use antares_config::{Config, SandboxSection};
-use antares_pool::{
-    GroupConfig, Layer, Pool, PoolConfig, PoolError, Renewal, Speculation, give_large_blocks_back,
-    worker_path,
-};
+use antares_config::{CompilerSection, Config};
+use antares_pool::{Pool, PoolConfig, PoolError, give_large_blocks_back};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -16,6 +13,7 @@ use antares_proto::{
     },
 };
 use antares_serve::admin::{ADMIN, AdminService, Signer};
+pub use antares_serve::layer_names;
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use antares_tier::LocationError;
 use antares_trust::{KeyError, Trust};
@@ -70,12 +68,6 @@ pub enum StartError {
     Shared(#[from] LocationError),
 }
 
-/// Names that `sandbox.allow_degraded` may have.
-#[must_use]
-pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
-    Layer::ALL.map(Layer::name)
-}
-
 /// Starts the zygote of compile workers. Call it before tokio's runtime starts.
 ///
 /// # Errors
@@ -90,25 +82,8 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 /// # Errors
 /// The worker binary is not there.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
-    let sandbox = &config.sandbox;
-    Ok(PoolConfig {
-        allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
-        renewal: renewal(sandbox),
-        speculation: Speculation {
-            limit_store_bypass: sandbox.limit_store_bypass,
-            limit_indirect_branches: sandbox.limit_indirect_branches,
-            own_core: sandbox.core_scheduling,
-        },
-        group: sandbox
-            .cgroup
-            .clone()
-            .map(|folder| GroupConfig { folder, memory_bytes_max: config.compiler.memory_bytes_max }),
-        ..PoolConfig::new(worker_path(WORKER)?, config.compiler.workers_max + QUICK_WORKERS)
-    })
-}
-
-fn renewal(sandbox: &SandboxSection) -> Renewal {
-    Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max }
+    let CompilerSection { workers_max, memory_bytes_max, .. } = config.compiler;
+    antares_serve::pool_config(config, WORKER, workers_max + QUICK_WORKERS, memory_bytes_max)
 }
 
 fn cache_config(config: &Config) -> CacheConfig {
@@ -197,7 +172,8 @@ async fn supervise(compiler: Compiler, health: Health) {
 #[cfg(test)]
 mod tests {
     use antares_cache::DEFAULT_BUDGET_BYTES;
-    use antares_config::{ConfigFile, Role};
+    use antares_config::{ConfigFile, Role, SandboxSection};
+    use antares_pool::Renewal;
 
     use super::*;
 
@@ -210,6 +186,7 @@ mod tests {
             (config.budget_bytes, config.entry_bytes_max, config.free_bytes_min, config.allow_any_filesystem)
         };
         assert_eq!(limits(&told), limits(&own));
-        assert_eq!(renewal(&config.sandbox), Renewal::default());
+        let SandboxSection { zygote_workers_max: workers_max, zygote_age_max: age_max, .. } = config.sandbox;
+        assert_eq!(Renewal { workers_max, age_max }, Renewal::default());
     }
 }

@@ -184,10 +184,7 @@ impl Compiler {
     fn export(&self, metrics: &Metrics) {
         let shared = self.shared.clone();
         self.shared.metrics.export_cache(metrics, move || shared.cache.stats());
-        let shared = self.shared.clone();
-        metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool));
-        let layers = self.layers().iter().map(|status| (status.layer.name(), status.active));
-        metrics.sandbox_layers("compile", layers);
+        metrics.watch_pool("compile", self.shared.pool.clone());
         let shared = self.shared.clone();
         self.shared.metrics.export_joins(metrics, move || shared.flights.joined_total());
     }

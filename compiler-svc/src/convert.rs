@@ -2,9 +2,8 @@
 
 use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
 use antares_config::{CompilerSection, millis};
-use antares_pool::LayerStatus;
 use antares_proto::v1;
-use antares_serve::admin::{quotas, versions};
+use antares_serve::admin::{ISAS, VM_VERSIONS, quotas, sandbox, versions};
 use antares_serve::{Account, Fault};
 
 use crate::{
@@ -12,12 +11,6 @@ use crate::{
     compiler::Compiler,
     limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
 };
-
-/// VM versions that scripts can have.
-pub(crate) const VM_VERSIONS: [u32; 3] = [0, 1, 2];
-
-/// Instruction sets that scripts of these versions can have.
-pub(crate) const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
 
 /// A digest that the caller wrote in `field`.
 pub(crate) fn digest(field: &str, text: &str) -> Result<Sha256Digest, Fault> {
@@ -122,7 +115,7 @@ pub(crate) fn capabilities(
         digest_functions: vec!["sha256".to_owned()],
         vm_versions: VM_VERSIONS.to_vec(),
         isas: ISAS.map(str::to_owned).to_vec(),
-        sandbox: compiler.layers().iter().map(layer).collect(),
+        sandbox: sandbox(compiler.layers()),
         quotas: Some(quotas(account)),
     }
 }
@@ -146,14 +139,6 @@ fn limits(limits: &CompilerSection, message_bytes_max: u64) -> v1::CompilerLimit
         compile_wall_ms_max: millis(limits.wall_time_max),
         compile_workers_max: limits.workers_max as u64,
         downloads_max: DOWNLOADS_MAX as u64,
-    }
-}
-
-fn layer(status: &LayerStatus) -> v1::SandboxLayer {
-    v1::SandboxLayer {
-        name: status.layer.name().to_owned(),
-        active: status.active,
-        detail: status.detail.clone(),
     }
 }
 

@@ -28,9 +28,6 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let host = Host::start(config, Role::Compiler)?;
     let metrics = Metrics::new();
     metrics.build_info(&build_facts());
-    for note in antares_pool::surroundings() {
-        tracing::warn!(note, "the surroundings weaken a promise");
-    }
     let compiler = app::build(config, pool, &metrics)?;
     let served = {
         let _entered = host.enter();

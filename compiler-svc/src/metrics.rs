@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
-use antares_pool::Pool;
 use antares_serve::{
-    COMPILE_SECONDS, MetricRow, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total,
+    COMPILE_SECONDS, Counted, MetricRow, Metrics, RUN_SECONDS, add_saturating, set_gauge, set_total,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use strum::{IntoStaticStr, VariantNames};
@@ -127,9 +126,8 @@ impl CompilerMetrics {
     }
 
     /// Counts work that waits for a worker, until it is dropped.
-    pub(crate) fn waits(&self) -> Waits {
-        self.queue_depth.inc();
-        Waits(self.queue_depth.clone())
+    pub(crate) fn waits(&self) -> Counted {
+        Counted::one_in(&self.queue_depth)
     }
 
     pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {
@@ -216,15 +214,6 @@ impl Drop for UnderWay {
     }
 }
 
-/// Work that waits for a worker.
-pub(crate) struct Waits(IntGauge);
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
 /// Nobody waited for it any more.
 const CANCELLED: &str = "cancelled";
 
@@ -241,32 +230,6 @@ pub(crate) fn result_of(error: &CompileError) -> &'static str {
         CompileError::Violation { .. } => "violation",
         // A script that is not stored is told before a compile begins.
         CompileError::Failed { .. } | CompileError::Internal | CompileError::ScriptNotFound(_) => "failed",
-    }
-}
-
-/// The pool's numbers in the form that is exported.
-pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
-    // At every scrape: a sample of the workers as they are.
-    pool.inspect();
-    let stats = pool.stats();
-    WorkerNumbers {
-        busy: stats.busy as u64,
-        resting: stats.resting as u64,
-        workers_max: stats.workers_max as u64,
-        spawned_total: stats.spawned_total,
-        reused_total: stats.reused_total,
-        lost_total: stats.lost_total,
-        violations_total: stats.violations_total,
-        wild_faults_total: stats.wild_faults_total,
-        false_reports_total: stats.false_reports_total,
-        code_refused_total: stats.code_refused_total,
-        deadline_total: stats.deadline_total,
-        inspected_total: stats.inspected_total,
-        unfenced_total: stats.unfenced_total,
-        blind_total: stats.blind_total,
-        not_forked_total: stats.not_forked_total,
-        zygote_restarts_total: stats.zygote_restarts_total,
-        zygote_renewals_total: stats.zygote_renewals_total,
     }
 }
 

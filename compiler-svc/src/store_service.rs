@@ -5,16 +5,15 @@ use std::time::Duration;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
-use antares_serve::{CallContext, Fault, Salt, is_operator};
+use antares_serve::{
+    CallContext, Fault, Salt,
+    admin::{ISAS, VM_VERSIONS},
+    is_operator,
+};
 use antares_tier::CacheTier as _;
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{
-    compiler::Compiler,
-    convert::{ISAS, VM_VERSIONS, digest},
-    learn::stored_keys,
-    owned::marks_of,
-};
+use crate::{compiler::Compiler, convert::digest, learn::stored_keys, owned::marks_of};
 
 /// Entries of a page.
 const LISTED_MAX: usize = 1000;

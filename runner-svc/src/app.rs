@@ -4,8 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use antares_config::{Config, RunnerSection, WorkerReuse};
 use antares_pool::{
-    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, ReusePolicy,
-    Speculation, give_large_blocks_back, worker_path,
+    Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Reuse, ReusePolicy, give_large_blocks_back,
 };
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
@@ -15,6 +14,7 @@ use antares_proto::{
     },
 };
 use antares_serve::admin::{ADMIN, AdminService};
+pub use antares_serve::layer_names;
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use tonic::service::Routes;
 
@@ -44,12 +44,6 @@ const HEALTH: &str = "runner health";
 /// How often it is looked whether the zygote is there.
 const HEALTH_STEP: Duration = Duration::from_millis(500);
 
-/// Names that `sandbox.allow_degraded` may have.
-#[must_use]
-pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
-    Layer::ALL.map(Layer::name)
-}
-
 /// Starts the zygote of run workers. Call it before tokio's runtime starts.
 ///
 /// # Errors
@@ -64,22 +58,8 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 /// # Errors
 /// The worker binary is not there.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
-    let sandbox = &config.sandbox;
-    Ok(PoolConfig {
-        allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
-        renewal: Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max },
-        speculation: Speculation {
-            limit_store_bypass: sandbox.limit_store_bypass,
-            limit_indirect_branches: sandbox.limit_indirect_branches,
-            own_core: sandbox.core_scheduling,
-        },
-        group: sandbox
-            .cgroup
-            .clone()
-            .map(|folder| GroupConfig { folder, memory_bytes_max: RUN_MEMORY_BYTES_MAX }),
-        reuse: reuse(&config.runner),
-        ..PoolConfig::new(worker_path(WORKER)?, config.runner.workers_max)
-    })
+    let pool = antares_serve::pool_config(config, WORKER, config.runner.workers_max, RUN_MEMORY_BYTES_MAX)?;
+    Ok(PoolConfig { reuse: reuse(&config.runner), ..pool })
 }
 
 fn reuse(runner: &RunnerSection) -> Reuse {

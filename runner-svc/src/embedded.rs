@@ -116,9 +116,6 @@ impl Both {
 pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
     let pools = start_pools(config)?;
     let host = Host::start(config, Role::Both)?;
-    for note in antares_pool::surroundings() {
-        tracing::warn!(note, "the surroundings weaken a promise");
-    }
     let metrics = Metrics::new();
     let both = build(config, pools, &metrics)?;
     let app = {

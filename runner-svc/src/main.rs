@@ -28,9 +28,6 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let host = Host::start(config, Role::Runner)?;
     let metrics = Metrics::new();
     metrics.build_info(&build_facts());
-    for note in antares_pool::surroundings() {
-        tracing::warn!(note, "the surroundings weaken a promise");
-    }
     let source = {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(config, &metrics)?)

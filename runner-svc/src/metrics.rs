@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use antares_abi::{BailoutReason, CodeTier};
-use antares_pool::{
-    Pool,
-    job::{RunOutcome, VerifyOutcome},
-};
-use antares_serve::{MetricRow, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating};
+use antares_pool::job::{RunOutcome, VerifyOutcome};
+use antares_serve::{Counted, MetricRow, Metrics, RUN_SECONDS, add_saturating};
 use antares_trust::Refusal;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use strum::{IntoStaticStr, VariantNames};
@@ -89,15 +86,6 @@ pub(crate) struct RunnerMetrics {
     profiled_runs: IntCounterVec,
     pushes: IntCounterVec,
     profile_mismatches: IntCounter,
-}
-
-/// One call that waits for a worker.
-pub(crate) struct Waiting(IntGauge);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 /// Artifacts that were refused for their manifests.
@@ -186,9 +174,8 @@ impl RunnerMetrics {
         }
     }
 
-    pub(crate) fn waiting(&self) -> Waiting {
-        self.queue_depth.inc();
-        Waiting(self.queue_depth.clone())
+    pub(crate) fn waiting(&self) -> Counted {
+        Counted::one_in(&self.queue_depth)
     }
 
     /// Calls that wait for a worker.
@@ -371,31 +358,5 @@ pub(crate) fn ended_name(ended: &Ended) -> &'static str {
         },
         Ended::DeadlineExceeded => "deadline_exceeded",
         Ended::SandboxViolation { .. } => "sandbox_violation",
-    }
-}
-
-/// The pool's numbers in the form that is exported.
-pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
-    // At every scrape: a sample of the workers as they are.
-    pool.inspect();
-    let stats = pool.stats();
-    WorkerNumbers {
-        busy: stats.busy as u64,
-        resting: stats.resting as u64,
-        workers_max: stats.workers_max as u64,
-        spawned_total: stats.spawned_total,
-        reused_total: stats.reused_total,
-        lost_total: stats.lost_total,
-        violations_total: stats.violations_total,
-        wild_faults_total: stats.wild_faults_total,
-        false_reports_total: stats.false_reports_total,
-        code_refused_total: stats.code_refused_total,
-        deadline_total: stats.deadline_total,
-        inspected_total: stats.inspected_total,
-        unfenced_total: stats.unfenced_total,
-        blind_total: stats.blind_total,
-        not_forked_total: stats.not_forked_total,
-        zygote_restarts_total: stats.zygote_restarts_total,
-        zygote_renewals_total: stats.zygote_renewals_total,
     }
 }

@@ -1,6 +1,6 @@
 //! The runner: what it is made of, each part with what it needs of the others.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use antares_config::{Config, RunnerSection};
 use antares_node::NodeError;
@@ -11,13 +11,8 @@ use tokio::sync::Semaphore;
 use crate::{
     artifacts::Artifacts,
     diagnosis::diagnose::Diagnoses,
-    ended::{ExecuteError, Execution},
-    execute::{
-        Executor,
-        batch::{BatchExecution, Context, Input},
-        order::Order,
-    },
-    metrics::{RunnerMetrics, worker_numbers},
+    execute::Executor,
+    metrics::RunnerMetrics,
     profiles::Profiles,
     scheduler::Scheduler,
     shadow_runs::ShadowRuns,
@@ -100,12 +95,9 @@ impl Runner {
             hot_programs: Arc::new(HotPrograms::new(&artifacts, &counts)),
             metrics: counts.clone(),
         });
-        let watched = scheduler.clone();
-        metrics.watch_workers("run", move || worker_numbers(&watched.pool));
+        metrics.watch_pool("run", scheduler.pool.clone());
         let watched = cells.clone();
         export_hot_cells(metrics, move || watched.hot.stats());
-        let layers = scheduler.pool.layers().iter().map(|status| (status.layer.name(), status.active));
-        metrics.sandbox_layers("run", layers);
         let (limits, metrics) = (Arc::new(limits.clone()), counts);
         Ok(Self { limits, executor, verifier, artifacts, scheduler, profiles, cells, metrics })
     }
@@ -139,20 +131,5 @@ impl Runner {
     /// Takes trusted keys that have changed. Reads a file.
     pub(crate) fn poll_keys(&self) {
         self.artifacts.poll_keys();
-    }
-
-    /// Runs a script.
-    pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
-        self.executor.execute(order, deadline).await
-    }
-
-    /// Runs a script with all of `inputs`.
-    pub(crate) async fn batch(
-        &self,
-        context: Context,
-        inputs: Vec<Input>,
-        deadline: Instant,
-    ) -> Result<BatchExecution, ExecuteError> {
-        self.executor.batch(context, inputs, deadline).await
     }
 }

@@ -8,12 +8,9 @@ use std::{num::NonZeroU64, time::Duration};
 
 use antares_abi::{CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
 use antares_config::{RunnerSection, millis};
-use antares_pool::{
-    LayerStatus,
-    job::{RunJob, RunOutcome, RunReport, Tier},
-};
+use antares_pool::job::{RunJob, RunOutcome, RunReport, Tier};
 use antares_proto::v1;
-use antares_serve::admin::{quotas, versions};
+use antares_serve::admin::{ISAS, VM_VERSIONS, quotas, sandbox, versions};
 use antares_serve::{Account, Fault};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
@@ -28,12 +25,6 @@ use crate::{
     source::Fallback,
     tenant::Tenant,
 };
-
-/// VM versions that scripts can have.
-const VM_VERSIONS: [u32; 3] = [0, 1, 2];
-
-/// Instruction sets that scripts of these versions can have.
-const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
 
 /// Syscalls that scripts may use: exit and debug.
 const SYSCALLS: [u32; 2] = [93, 2177];
@@ -308,7 +299,7 @@ pub(crate) fn capabilities(
         vm_versions: VM_VERSIONS.to_vec(),
         isas: ISAS.map(str::to_owned).to_vec(),
         syscalls: SYSCALLS.to_vec(),
-        sandbox: runner.layers().iter().map(layer).collect(),
+        sandbox: sandbox(runner.layers()),
         quotas: Some(quotas(account)),
         recommended_calls: runner.recommended_calls(),
     }
@@ -330,14 +321,6 @@ fn runner_limits(limits: &RunnerSection, message_bytes_max: u64) -> v1::RunnerLi
         session_inputs_max: SESSION_INPUTS_MAX as u64,
         transaction_bytes_max: TRANSACTION_BYTES_MAX as u64,
         session_transactions_max: 0,
-    }
-}
-
-fn layer(status: &LayerStatus) -> v1::SandboxLayer {
-    v1::SandboxLayer {
-        name: status.layer.name().to_owned(),
-        active: status.active,
-        detail: status.detail.clone(),
     }
 }
 

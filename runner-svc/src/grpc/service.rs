@@ -82,7 +82,7 @@ impl runner_service_server::RunnerService for Service {
             interpreted_cycles = field::Empty,
         );
         let execution = async {
-            let result = self.runner.execute(order, deadline).await;
+            let result = self.runner.executor.execute(order, deadline).await;
             if let Ok(execution) = &result {
                 call.set_subject(execution.script);
             }
@@ -111,7 +111,7 @@ impl runner_service_server::RunnerService for Service {
         let (tier, count) = (context.tier, inputs.len());
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
         let execution =
-            async { self.runner.batch(context, inputs, deadline).await.inspect_err(record_on_span) };
+            async { self.runner.executor.batch(context, inputs, deadline).await.inspect_err(record_on_span) };
         let execution = execution.instrument(span).await?;
         call.set_subject(execution.script);
         Ok(Response::new(batch_executed(execution, &account, id, request_id)))

@@ -27,9 +27,10 @@ use tower::Service;
 use crate::{
     authenticator::ByAdminSocket,
     connections::Connections,
+    listener::Connection,
     peer::Peer,
     server::ServeError,
-    transport::{builder_of, serve_calls},
+    transport::{Protocol, builder_of, serve_calls},
 };
 
 /// Connections at once: of people and their scripts.
@@ -132,7 +133,7 @@ pub(crate) async fn serve<S>(
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
-    let builder = builder_of(&listen);
+    let builder = builder_of(&listen, Protocol::Grpc);
     let listen = Arc::new(listen);
     let mut stop = closing.clone();
     loop {
@@ -148,6 +149,7 @@ pub(crate) async fn serve<S>(
             let mark = |request: &mut Request<_>| {
                 request.extensions_mut().insert(ByAdminSocket);
             };
+            let stream = Connection::with_preface(stream, listen.keepalive_timeout);
             serve_calls(stream, &builder, &listen, place, service, mark, closing).await;
         });
     }

@@ -74,6 +74,9 @@ impl Host {
             let _entered = runtime.enter();
             Telemetry::start(config, role.service_name())?
         };
+        for note in antares_pool::surroundings() {
+            tracing::warn!(note, "the surroundings weaken a promise");
+        }
         Ok(Self { runtime, telemetry })
     }
 

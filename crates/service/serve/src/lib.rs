@@ -59,7 +59,7 @@ pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::JwksError;
 pub use layers::{AnsweredElsewhere, CALLER, CallContext, SharedPlaces};
-pub use metrics::{COMPILE_SECONDS, MetricRow, Metrics, RPC_SECONDS, RUN_SECONDS};
+pub use metrics::{COMPILE_SECONDS, Counted, MetricRow, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};
 pub use peer::Peer;
@@ -70,6 +70,6 @@ pub use single_flight::{OnDrop, SingleFlight};
 pub use status::{CALL_DEADLINE, ERROR_DOMAIN, Fault, caller_s, chain, closing};
 pub use tasks::{beat, blocking, keep};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
-pub use workers::WorkerNumbers;
+pub use workers::{layer_names, pool_config};
 
 pub use crate::metrics::{add_saturating, set_gauge, set_total};

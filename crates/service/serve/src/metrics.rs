@@ -222,6 +222,25 @@ pub fn set_gauge(gauge: &IntGauge, value: u64) {
 
 /// The metric, or a panic: its name and labels are constants, so every start of any test would show a
 /// mistake.
+/// Counts in a gauge for as long as it is there.
+#[derive(Debug)]
+pub struct Counted(IntGauge);
+
+impl Counted {
+    /// One more in `gauge`.
+    #[must_use]
+    pub fn one_in(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 #[track_caller]
 fn made<T>(result: prometheus::Result<T>) -> T {
     match result {

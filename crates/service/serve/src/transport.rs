@@ -7,11 +7,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use antares_config::Listen;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
-use hyper::{
-    body::Incoming,
-    server::conn::http2,
-    service::{Service as HttpService, service_fn},
-};
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulConnection},
@@ -26,7 +22,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use crate::{
-    connections::{Closed, Connections, Link, Slot},
+    connections::{Closed, Connections, Slot},
     handshake::Acceptor,
     limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
@@ -79,7 +75,7 @@ pub(crate) async fn serve<S>(
     S::Future: Send + 'static,
 {
     let Way { listener, protocol, door } = way;
-    let (builder, web) = (builder_of(&listen), web_builder_of(&listen));
+    let builder = builder_of(&listen, protocol);
     let listen = Arc::new(listen);
     // Each connection holds an end of it.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
@@ -89,8 +85,7 @@ pub(crate) async fn serve<S>(
             accepted = accept(&listener, &connections) => accepted,
             _ = stop.wait_for(|closing| *closing) => break,
         };
-        let (builder, web) = (builder.clone(), web.clone());
-        let (door, service) = (door.clone(), service.clone());
+        let (builder, door, service) = (builder.clone(), door.clone(), service.clone());
         let (listen, closing, alive) = (listen.clone(), closing.clone(), alive.clone());
         tokio::spawn(async move {
             // Before it has passed no call is in progress: it may end with the process.
@@ -105,15 +100,13 @@ pub(crate) async fn serve<S>(
                     request.extensions_mut().insert(names.clone());
                 }
             };
+            let stream = Connection::with_preface(stream, listen.keepalive_timeout);
             match protocol {
                 Protocol::Grpc => serve_calls(stream, &builder, &listen, place, service, mark, closing).await,
                 Protocol::Web => {
-                    let stream = Connection::with_preface(stream, listen.keepalive_timeout);
-                    let service = calls_of(place.link.clone(), service, mark);
                     // Without pings nothing else tells that its peer takes nothing.
                     let stream = Connection::with_traffic(stream, listen.call_time_max, place.link.clone());
-                    let connection = web.serve_connection(TokioIo::new(stream), service);
-                    keep(connection, &listen, place, closing).await;
+                    serve_calls(stream, &builder, &listen, place, service, mark, closing).await;
                 }
             }
             drop(alive);
@@ -124,10 +117,10 @@ pub(crate) async fn serve<S>(
     let _ = all_gone.recv().await;
 }
 
-/// Serves the gRPC calls of `stream`, each with what `mark` puts beside it, until it ends or is closed.
+/// Serves the calls of `stream`, each with what `mark` puts beside it, until it ends or is closed.
 pub(crate) async fn serve_calls<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    builder: &http2::Builder<TokioExecutor>,
+    builder: &auto::Builder<TokioExecutor>,
     listen: &Listen,
     place: Slot,
     service: S,
@@ -137,43 +130,17 @@ pub(crate) async fn serve_calls<S>(
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
     S::Future: Send + 'static,
 {
-    let stream = Connection::with_preface(stream, listen.keepalive_timeout);
-    let service = calls_of(place.link.clone(), service, mark);
-    keep(builder.serve_connection(TokioIo::new(stream), service), listen, place, closing).await;
-}
-
-/// `service` for the calls of the connection `link`.
-fn calls_of<S>(
-    link: Arc<Link>,
-    service: S,
-    mark: impl Fn(&mut Request<Incoming>),
-) -> impl HttpService<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = S::Future>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
-{
-    service_fn(move |mut request: Request<Incoming>| {
+    let link = place.link.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link.clone());
         mark(&mut request);
         service.clone().call(request.map(|body| Body::new(Unread::new(body).map_err(body_failed))))
-    })
+    });
+    keep(builder.serve_connection(TokioIo::new(stream), service), listen, place, closing).await;
 }
 
-pub(crate) fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(listen.streams_per_connection_max())
-        .keep_alive_interval(Some(listen.keepalive_interval))
-        .keep_alive_timeout(listen.keepalive_timeout)
-        .max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
-        .max_header_list_size(HEADER_BYTES_MAX)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    builder
-}
-
-/// The same limits for HTTP/2, and for HTTP/1.1 those that it has.
-fn web_builder_of(listen: &Listen) -> auto::Builder<TokioExecutor> {
+/// The limits of HTTP/2, and for browsers those that HTTP/1.1 has.
+pub(crate) fn builder_of(listen: &Listen, protocol: Protocol) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -190,7 +157,10 @@ fn web_builder_of(listen: &Listen) -> auto::Builder<TokioExecutor> {
         .max_header_list_size(HEADER_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    builder
+    match protocol {
+        Protocol::Grpc => builder.http2_only(),
+        Protocol::Web => builder,
+    }
 }
 
 /// Drives `connection` until it ends by itself, or is closed for one of the reasons that there are.

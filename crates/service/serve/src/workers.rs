@@ -1,21 +1,51 @@
-//! The metrics of a pool of workers, from numbers that the pool keeps.
+//! The pool of workers of a service: how it is configured, and its metrics.
+
+use antares_config::Config;
+use antares_pool::{
+    GroupConfig, Layer, Pool, PoolConfig, PoolError, PoolStats, Renewal, Speculation, worker_path,
+};
 
 use crate::metrics::{Metrics, set_gauge, set_total};
 
-/// Declares the numbers of a pool, each with its metric.
+/// Names of the sandbox's layers, as `sandbox.allow_degraded` may list them.
+#[must_use]
+pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
+    Layer::ALL.map(Layer::name)
+}
+
+/// A pool of so many workers of the program `worker`, as `config` has it. In a control group a worker takes
+/// `memory_bytes_max` at most.
+///
+/// # Errors
+/// The program is not there.
+pub fn pool_config(
+    config: &Config,
+    worker: &str,
+    workers: usize,
+    memory_bytes_max: u64,
+) -> Result<PoolConfig, PoolError> {
+    let sandbox = &config.sandbox;
+    Ok(PoolConfig {
+        allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+        renewal: Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max },
+        speculation: Speculation {
+            limit_store_bypass: sandbox.limit_store_bypass,
+            limit_indirect_branches: sandbox.limit_indirect_branches,
+            own_core: sandbox.core_scheduling,
+        },
+        group: sandbox.cgroup.clone().map(|folder| GroupConfig { folder, memory_bytes_max }),
+        ..PoolConfig::new(worker_path(worker)?, workers)
+    })
+}
+
 macro_rules! numbers {
     ($($field:ident: $make:ident, $set:ident, $name:literal, $help:literal;)*) => {
-        /// The numbers of a pool of workers; totals are since its start.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct WorkerNumbers { $(#[doc = $help] pub $field: u64,)* }
-
         impl Metrics {
-            /// Exports the numbers of the pool `role` (`compile`, `run`), read at every scrape.
-            pub fn watch_workers(&self, role: &'static str, read: impl Fn() -> WorkerNumbers + Send + 'static) {
+            fn watch_workers(&self, role: &'static str, read: impl Fn() -> PoolStats + Send + 'static) {
                 $(let $field = self.$make($name, $help, &["role"]).with_label_values(&[role]);)*
                 self.before_scrape(move || {
                     let now = read();
-                    $($set(&$field, now.$field);)*
+                    $($set(&$field, now.$field as u64);)*
                 });
             }
         }
@@ -55,8 +85,16 @@ numbers! {
 }
 
 impl Metrics {
-    /// Exports which layers of the fence stand around the workers of `role`: 1 or 0 each.
-    pub fn sandbox_layers<'a>(&self, role: &str, layers: impl IntoIterator<Item = (&'a str, bool)>) {
+    /// Shows `pool` under `role`: its workers, and the layers of their sandbox.
+    pub fn watch_pool(&self, role: &'static str, pool: Pool) {
+        self.sandbox_layers(role, pool.layers().iter().map(|status| (status.layer.name(), status.active)));
+        self.watch_workers(role, move || {
+            pool.inspect();
+            pool.stats()
+        });
+    }
+
+    fn sandbox_layers<'a>(&self, role: &str, layers: impl IntoIterator<Item = (&'a str, bool)>) {
         let help = "Layers of the workers' sandbox: 1 if the layer is in place.";
         let family = self.gauges("antares_sandbox_info", help, &["role", "layer"]);
         for (layer, active) in layers {
@@ -72,8 +110,8 @@ mod tests {
     #[test]
     fn two_pools_share_their_families() {
         let metrics = Metrics::new();
-        metrics.watch_workers("compile", || WorkerNumbers { lost_total: 1, ..WorkerNumbers::default() });
-        metrics.watch_workers("run", || WorkerNumbers { lost_total: 2, ..WorkerNumbers::default() });
+        metrics.watch_workers("compile", || PoolStats { lost_total: 1, ..PoolStats::default() });
+        metrics.watch_workers("run", || PoolStats { lost_total: 2, ..PoolStats::default() });
         metrics.sandbox_layers("run", [("seccomp", true), ("namespaces", false)]);
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
         for line in [

@@ -2,6 +2,7 @@
 
 use crate::Account;
 use antares_abi::{ABI_VERSION, ENGINE_VERSION, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
+use antares_pool::LayerStatus;
 use antares_proto::v1;
 
 /// Whose cycles are counted.
@@ -47,6 +48,23 @@ pub fn quotas(account: &Account) -> v1::TenantQuotas {
         stored_bytes_max: quota.stored_bytes_max,
         calls_in_progress: account.calls_in_progress(),
     }
+}
+
+/// VM versions that both services know.
+pub const VM_VERSIONS: [u32; 3] = [0, 1, 2];
+
+/// Instruction sets that both services know.
+pub const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
+
+/// The layers of the workers' sandbox, as both services show them.
+#[must_use]
+pub fn sandbox(layers: &[LayerStatus]) -> Vec<v1::SandboxLayer> {
+    let layer = |status: &LayerStatus| v1::SandboxLayer {
+        name: status.layer.name().to_owned(),
+        active: status.active,
+        detail: status.detail.clone(),
+    };
+    layers.iter().map(layer).collect()
 }
 
 #[cfg(test)]
