@@ -41,7 +41,7 @@ NOT_DRILLED = {
     "AntaresKeysGone", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
     "AntaresCacheCorrupt", "AntaresCacheSetAside", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
-    "AntaresConnectionsRefused", "AntaresRestarts", "AntaresTurnedAway",
+    "AntaresConnectionsRefused", "AntaresGone", "AntaresSpansLost", "AntaresRestarts", "AntaresTurnedAway",
 }
 # What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.
 WINDOWS = {"5m": "10s", "10m": "20s", "15m": "30s", "30m": "30s", "1h": "30s", "6h": "30s", "3d": "30s", "7d": "1h"}

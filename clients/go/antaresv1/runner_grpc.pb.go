@@ -56,6 +56,7 @@ const (
 //	                                       what is wrong with the token
 //	PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
 //	PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+//	UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
 //	UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
@@ -224,6 +225,7 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	                                       what is wrong with the token
 //	PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
 //	PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+//	UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
 //	UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo

@@ -1048,6 +1048,7 @@ pub mod compiler_service_client {
     /// what is wrong with the token
     /// PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
     /// PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+    /// UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
     /// UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
@@ -1577,6 +1578,7 @@ pub mod compiler_service_server {
     /// what is wrong with the token
     /// PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
     /// PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+    /// UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
     /// UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
@@ -4885,6 +4887,7 @@ pub mod runner_service_client {
     /// what is wrong with the token
     /// PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
     /// PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+    /// UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
     /// UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
@@ -5307,6 +5310,7 @@ pub mod runner_service_server {
     /// what is wrong with the token
     /// PERMISSION_DENIED   CALLER_UNKNOWN     no rule of the server is for these credentials
     /// PERMISSION_DENIED   ROLE_MISSING       the metadata role of ErrorInfo names the role that is needed
+    /// UNAVAILABLE         KEYS_UNAVAILABLE   the keys of the tokens' issuer are not known; RetryInfo
     /// UNAVAILABLE         AUDIT_UNAVAILABLE  the audit log cannot be written, and is required; RetryInfo
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo

@@ -34,7 +34,9 @@ pub(crate) fn start(runner: &Runner) {
             let (runner, otlp) = (runner.clone(), Arc::new(otlp));
             keep("profile push", move || push_for_ever(runner.clone(), otlp.clone(), settings.clone()));
         }
-        Err(error) => tracing::error!(endpoint = settings.receiver.endpoint, %error, "no profiles are sent there"),
+        Err(error) => {
+            tracing::error!(endpoint = settings.receiver.endpoint, %error, "no profiles are sent there")
+        }
     }
 }
 

@@ -43,7 +43,11 @@ impl RawProfilePush {
         if self.otlp && sample_cycles == 0 {
             checker.record("profile_push", "makes no sense where runner.sample_cycles is 0");
         }
-        let push = |receiver: &Trace| ProfilePush { receiver: receiver.clone(), interval: INTERVAL, timeout: TIMEOUT };
+        let push = |receiver: &Trace| ProfilePush {
+            receiver: receiver.clone(),
+            interval: INTERVAL,
+            timeout: TIMEOUT,
+        };
         trace.filter(|_| self.otlp).map(push)
     }
 }

@@ -42,10 +42,13 @@ impl RawTrace {
         if trace.endpoint.is_empty() {
             trace.endpoint = endpoint.unwrap_or_default();
         }
-        for (file, named) in [(&mut trace.ca, ca), (&mut trace.certificate, certificate), (&mut trace.key, key)] {
+        for (file, named) in
+            [(&mut trace.ca, ca), (&mut trace.certificate, certificate), (&mut trace.key, key)]
+        {
             *file = file.take().or(named.map(PathBuf::from));
         }
-        let files = [("trace.ca", &self.ca), ("trace.certificate", &self.certificate), ("trace.key", &self.key)];
+        let files =
+            [("trace.ca", &self.ca), ("trace.certificate", &self.certificate), ("trace.key", &self.key)];
         let is_https = trace.endpoint.starts_with("https://");
         for (name, _) in files.into_iter().filter(|(_, file)| !file.is_empty() && !is_https) {
             checker.record(name, "makes no sense where trace.endpoint is not https://");
@@ -76,7 +79,10 @@ mod tests {
             let trace = raw.section(variable, &mut checker);
             checker.finish(trace).map_err(|error| error.to_string())
         };
-        let [general, own] = [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a:1"), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://b:1")];
+        let [general, own] = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a:1"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://b:1"),
+        ];
         let ca = ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem");
         let raw = RawTrace::default();
         assert_eq!(section(&raw, &[]), Ok(None));
@@ -87,7 +93,10 @@ mod tests {
         assert_eq!(section(&raw, &[general, own]).unwrap().unwrap().endpoint, "http://c:1");
         for (raw, key) in [
             (RawTrace { ca: "x".to_owned(), ..raw.clone() }, "trace.ca"),
-            (RawTrace { key: "x".to_owned(), endpoint: "https://c:1".to_owned(), ..raw.clone() }, "trace.certificate"),
+            (
+                RawTrace { key: "x".to_owned(), endpoint: "https://c:1".to_owned(), ..raw.clone() },
+                "trace.certificate",
+            ),
             (RawTrace { endpoint: "collector:4317".to_owned(), ..raw }, "trace.endpoint"),
         ] {
             assert!(section(&raw, &[]).is_err_and(|error| error.contains(key)), "{key}");

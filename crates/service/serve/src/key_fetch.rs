@@ -3,7 +3,10 @@
 
 use std::{
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -43,7 +46,9 @@ const CALLS_WAITING_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct KeyFetches {
     wanted: Notify,
-    /// Fetches that have ended.
+    /// Fetches that have begun.
+    begun: AtomicU64,
+    /// Those that have ended.
     ended: watch::Sender<u64>,
     places: Semaphore,
 }
@@ -53,8 +58,7 @@ impl KeyFetches {
     pub(crate) async fn next(&self, is_enough: impl Fn() -> bool) {
         let Ok(_place) = self.places.try_acquire() else { return };
         let mut ended = self.ended.subscribe();
-        // The fetch in progress may have begun before.
-        let last = *ended.borrow() + 2;
+        let last = self.begun.load(Ordering::Acquire) + 1;
         self.wanted.notify_one();
         let fetched = ended.wait_for(|number| *number >= last || is_enough());
         // A call that waits in vain is refused.
@@ -71,6 +75,7 @@ pub(crate) fn follow(
 ) -> Arc<KeyFetches> {
     let fetches = Arc::new(KeyFetches {
         wanted: Notify::new(),
+        begun: AtomicU64::new(0),
         ended: watch::Sender::new(0),
         places: Semaphore::new(CALLS_WAITING_MAX),
     });
@@ -101,6 +106,7 @@ struct Follower {
 impl Follower {
     async fn run(&mut self, fetches: &KeyFetches) {
         loop {
+            fetches.begun.fetch_add(1, Ordering::AcqRel);
             let is_good = self.step().await;
             fetches.ended.send_modify(|number| *number += 1);
             sleep(UNKNOWN_PAUSE).await;

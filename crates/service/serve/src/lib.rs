@@ -20,8 +20,6 @@ mod handshake;
 mod health;
 mod host;
 mod http;
-#[cfg(test)]
-mod jose_vectors;
 mod jwt;
 mod key_fetch;
 mod key_set;
@@ -36,8 +34,6 @@ mod openmetrics;
 mod options;
 mod page;
 mod peer;
-#[cfg(test)]
-mod providers;
 mod reload;
 mod request_lines;
 mod roles;
@@ -47,6 +43,11 @@ mod spans;
 mod status;
 mod tasks;
 mod telemetry;
+#[cfg(test)]
+mod tests {
+    mod jose_vectors;
+    mod providers;
+}
 mod tls;
 mod transport;
 mod unread;

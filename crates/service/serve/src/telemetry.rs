@@ -179,11 +179,7 @@ pub fn set_log_filter(filter: &str) -> Result<String, String> {
 
 fn log_layer<S>(log: &Log) -> Result<(BoxedLayer<S>, Change), TelemetryError>
 where
-    S: tracing::Subscriber
-        + for<'span> LookupSpan<'span>
-        + Send
-        + Sync
-        + 'static,
+    S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
@@ -222,7 +218,11 @@ pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), Telem
     Ok((channel, Some(client)))
 }
 
-fn provider(trace: &Trace, channel: Channel, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
+fn provider(
+    trace: &Trace,
+    channel: Channel,
+    service: &'static str,
+) -> Result<SdkTracerProvider, TelemetryError> {
     // Headers are those of OTEL_EXPORTER_OTLP_HEADERS.
     let exporter = SpanExporter::builder()
         .with_tonic()
@@ -334,7 +334,12 @@ where
     N: for<'writer> FormatFields<'writer> + 'static,
     F: FormatEvent<S, N>,
 {
-    fn format_event(&self, event_in: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        event_in: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let span = event_in.lookup_current().and_then(|span| {
             let of_span = |dispatch: &Dispatch| tracing_opentelemetry::get_otel_context(&span.id(), dispatch);
             dispatcher::get_default(of_span).map(|context| context.span().span_context().clone())

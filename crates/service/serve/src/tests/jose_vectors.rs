@@ -42,7 +42,7 @@ struct Token {
 }
 
 fn vectors() -> Vectors {
-    serde_json::from_str(include_str!("../vectors/jose.json")).unwrap()
+    serde_json::from_str(include_str!("../../vectors/jose.json")).unwrap()
 }
 
 fn parsed(text: &str) -> Result<KeySet, JwksError> {
