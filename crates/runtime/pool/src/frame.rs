@@ -38,6 +38,15 @@ pub(crate) enum FrameError {
     Io(#[from] io::Error),
 }
 
+impl From<FrameError> for io::Error {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::Io(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
 /// The frame of `message`.
 pub(crate) fn encode<T: Serialize>(message: &T, bytes_max: usize) -> Result<Vec<u8>, FrameError> {
     let mut frame = postcard::to_extend(message, vec![0; LENGTH_BYTES])?;

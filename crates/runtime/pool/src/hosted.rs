@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read as _, Write},
+    io::{self, BufReader, ErrorKind, Read as _, Write},
     mem::ManuallyDrop,
     os::{
         fd::{AsFd as _, FromRawFd, IntoRawFd as _, OwnedFd},
@@ -29,18 +29,21 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, waitpid},
 };
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError,
-    frame::{self, FrameError, REPORT_BYTES_MAX},
+    frame::{self, REPORT_BYTES_MAX},
     job::{RunWorkerReport, VerifyReport},
     process_state::{ProcessKind, settle},
 };
 
 /// The argument that makes a worker a hosted process; its parent's number follows.
 const HOSTED_ARGUMENT: &str = "--hosted";
-/// Bytes of any frame, at most: the longest is a job with a transaction and a script beside it.
-const FRAME_BYTES_MAX: usize = 192 << 20;
+/// Bytes of any frame, at most: the longest is a job with transactions and native code.
+pub(crate) const FRAME_BYTES_MAX: usize = 512 << 20;
+/// The same from a hosted process.
+const NEWS_BYTES_MAX: usize = 192 << 20;
 
 /// A hosted process, seen from its parent. Dropped, it is killed.
 #[derive(Debug)]
@@ -74,7 +77,7 @@ pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Child, Owned
         .spawn()
         .map_err(start)?;
     let pipes = process.stdin.take().zip(process.stdout.take());
-    let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
+    let Some((to, from)) = pipes else { return Err(start(ErrorKind::BrokenPipe.into())) };
     Ok((process, to.into(), from.into()))
 }
 
@@ -139,11 +142,11 @@ impl Hosted {
         if !self.is_heard_until(until)? {
             return Ok(None);
         }
-        let report: RunWorkerReport = frame::read(&mut self.from, REPORT_BYTES_MAX).map_err(to_io)?;
+        let report: RunWorkerReport = frame::read(&mut self.from, REPORT_BYTES_MAX)?;
         match report {
-            report if report.talks_too_much(debug_bytes_max) => Err(io::ErrorKind::InvalidData.into()),
+            report if report.talks_too_much(debug_bytes_max) => Err(ErrorKind::InvalidData.into()),
             RunWorkerReport::Verify(report) => Ok(Some(report)),
-            _ => Err(io::ErrorKind::InvalidData.into()),
+            _ => Err(ErrorKind::InvalidData.into()),
         }
     }
 
@@ -152,7 +155,7 @@ impl Hosted {
     /// # Errors
     /// It has ended, or says what makes no sense.
     pub fn news(&mut self) -> io::Result<HostedNews> {
-        frame::read(&mut self.from, FRAME_BYTES_MAX).map_err(to_io)
+        Ok(frame::read(&mut self.from, NEWS_BYTES_MAX)?)
     }
 
     /// As [`Hosted::news`], but waits only until then; none if there were none.
@@ -205,8 +208,8 @@ impl Hosted {
         }
     }
 
-    fn send<T: serde::Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
+    fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX)?)
     }
 }
 
@@ -227,12 +230,13 @@ impl Drop for Hosted {
     }
 }
 
-/// The pipes to the parent, seen from a hosted process.
+/// The pipes to the parent, seen from a hosted process whose threads share them.
 #[derive(Debug)]
-pub struct HostPipes(Mutex<Pipes>);
+pub struct HostPipes(Mutex<ParentPipes>);
 
+/// The pipes to the parent.
 #[derive(Debug)]
-struct Pipes {
+pub struct ParentPipes {
     from: ManuallyDrop<File>,
     to: ManuallyDrop<File>,
 }
@@ -252,7 +256,7 @@ impl HostPipes {
     /// The parent is gone.
     pub fn send_verified(&self, report: VerifyReport) -> io::Result<()> {
         let report = RunWorkerReport::Verify(report);
-        self.lock().to.write_all(&frame::encode(&report, REPORT_BYTES_MAX).map_err(to_io)?)
+        self.lock().to.write_all(&frame::encode(&report, REPORT_BYTES_MAX)?)
     }
 
     /// Asks the parent to do what a guest wants.
@@ -262,7 +266,7 @@ impl HostPipes {
     pub fn request(&self, call: HostCall) -> io::Result<HostAnswer> {
         let mut pipes = self.lock();
         pipes.notify(&HostedNews::Call(call))?;
-        frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)
+        pipes.read()
     }
 
     /// Reads what somebody behind the parent says, at least one byte; none at the end.
@@ -278,12 +282,10 @@ impl HostPipes {
     /// # Errors
     /// The system cannot tell.
     pub fn is_heard(&self) -> io::Result<bool> {
-        let pipes = self.lock();
-        let mut asked = [PollFd::new(&*pipes.from, PollFlags::IN)];
-        Ok(poll(&mut asked, Some(&Timespec::default()))? > 0)
+        self.lock().is_heard()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Pipes> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ParentPipes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -304,16 +306,38 @@ impl Link for ParentLink {
     }
 }
 
-impl Pipes {
+impl ParentPipes {
     /// Those at standard input and output.
-    fn standard() -> Self {
+    pub(crate) fn standard() -> Self {
         // SAFETY: nothing else uses the standard descriptors, which are never closed.
         let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         Self { from: pipe(0), to: pipe(1) }
     }
 
-    fn notify(&mut self, news: &HostedNews) -> io::Result<()> {
-        self.to.write_all(&frame::encode(news, FRAME_BYTES_MAX).map_err(to_io)?)
+    /// Tells the parent something.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX)?)
+    }
+
+    /// What the parent says, if it says something now.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        if self.is_heard()? { self.read().map(Some) } else { Ok(None) }
+    }
+
+    /// Waits for what the parent says.
+    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        Ok(frame::read(&mut *self.from, FRAME_BYTES_MAX)?)
+    }
+
+    fn is_heard(&self) -> io::Result<bool> {
+        let mut asked = [PollFd::new(&*self.from, PollFlags::IN)];
+        Ok(poll(&mut asked, Some(&Timespec::default()))? > 0)
     }
 }
 
@@ -331,8 +355,8 @@ pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -
     serve_parent(|parent| {
         // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
         unsafe { lock_in(parent) }?;
-        let mut pipes = Pipes::standard();
-        let job = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+        let mut pipes = ParentPipes::standard();
+        let job = pipes.read()?;
         work(job, HostPipes(Mutex::new(pipes)))
     })
 }
@@ -341,15 +365,13 @@ pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -
 /// ended, which may be before this process began, is told nothing, and neither is anybody else.
 pub(crate) fn serve_parent(serve: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<()> {
     let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-    let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = parent.ok_or(ErrorKind::InvalidInput)?;
     if getppid() != Some(parent) {
         return Ok(());
     }
     settle(ProcessKind::Zygote);
     match serve(parent) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => {
-            Ok(())
-        }
+        Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof) => Ok(()),
         served => served,
     }
 }
@@ -375,7 +397,7 @@ fn serve_forked(
     if !is_whole {
         return Ok(());
     }
-    work(HostPipes(Mutex::new(Pipes::standard())));
+    work(HostPipes(Mutex::new(ParentPipes::standard())));
     Ok(())
 }
 
@@ -387,15 +409,8 @@ pub(crate) unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
     let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
     let layers = unsafe { confinement.lock_in(parent) }.map_err(|error| match error {
-        SandboxError::ParentGone => io::ErrorKind::BrokenPipe.into(),
+        SandboxError::ParentGone => ErrorKind::BrokenPipe.into(),
         error => io::Error::other(error),
     })?;
     Ok(layers.iter().all(|status| status.active || !status.layer.is_required()))
-}
-
-fn to_io(error: FrameError) -> io::Error {
-    match error {
-        FrameError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }

@@ -5,26 +5,21 @@
 use std::{
     fs::File,
     io::{self, BufReader, Write as _},
-    mem::ManuallyDrop,
-    os::fd::{AsFd as _, FromRawFd as _},
+    os::fd::AsFd as _,
     path::Path,
     process::Child,
     thread::JoinHandle,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    PoolError,
-    frame::{self, FrameError},
-    hosted::{lock_in, serve_parent, start_piped},
+    PoolError, frame,
+    hosted::{FRAME_BYTES_MAX, ParentPipes, lock_in, serve_parent, start_piped},
 };
 
 /// The argument that makes a program a standalone worker; its parent's number follows.
 const STANDALONE_ARGUMENT: &str = "--standalone";
-/// Bytes of any frame, at most: the longest is a job with transactions and native code.
-const FRAME_BYTES_MAX: usize = 512 << 20;
 
 /// A standalone worker, seen from its parent. Dropped, it is killed.
 #[derive(Debug)]
@@ -50,7 +45,7 @@ impl StandaloneWorker {
         started.notify(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {
             let mut from = BufReader::new(File::from(from));
-            while hear(frame::read(&mut from, FRAME_BYTES_MAX).map_err(to_io)?) {}
+            while hear(frame::read(&mut from, FRAME_BYTES_MAX)?) {}
             Ok(())
         });
         Ok((started, reader))
@@ -61,7 +56,7 @@ impl StandaloneWorker {
     /// # Errors
     /// It has ended.
     pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
+        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX)?)
     }
 }
 
@@ -70,35 +65,6 @@ impl Drop for StandaloneWorker {
         // It may be gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// The pipes to the parent, seen from a standalone process.
-#[derive(Debug)]
-pub struct ParentPipes {
-    from: ManuallyDrop<File>,
-    to: ManuallyDrop<File>,
-}
-
-impl ParentPipes {
-    /// Tells the parent something.
-    ///
-    /// # Errors
-    /// The parent is gone.
-    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
-    }
-
-    /// What the parent says, if it says something now.
-    ///
-    /// # Errors
-    /// The parent is gone.
-    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let mut asked = [PollFd::new(&*self.from, PollFlags::IN)];
-        match poll(&mut asked, Some(&Timespec::default()))? {
-            0 => Ok(None),
-            _ => frame::read(&mut *self.from, FRAME_BYTES_MAX).map(Some).map_err(to_io),
-        }
     }
 }
 
@@ -119,23 +85,14 @@ pub fn serve_standalone<J: DeserializeOwned, L>(
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
     serve_parent(|parent| {
-        // SAFETY: nothing else uses the standard descriptors, which are never closed.
-        let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-        let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
-        let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+        let mut pipes = ParentPipes::standard();
+        let job: J = pipes.read()?;
         let loaded = load(&job);
         // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody
         // uses: mapped code needs none. The standard ones are kept.
         unsafe { lock_in(parent) }?;
         work(job, loaded, pipes)
     })
-}
-
-fn to_io(error: FrameError) -> io::Error {
-    match error {
-        FrameError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 /// A library in memory, for whoever loads it.
