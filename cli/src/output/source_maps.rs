@@ -168,7 +168,7 @@ impl Map {
 
     /// The author's file, from the command's folder where it is below that: maps name it from their own.
     fn file(&self, token: Token<'_>) -> Option<String> {
-        let source = token.get_source()?;
+        let source = token.get_source().filter(|source| !source.is_empty())?;
         if source.contains("://") {
             return Some(source.to_owned());
         }
