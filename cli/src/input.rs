@@ -42,25 +42,34 @@ pub fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
         eprintln!("antares: {} has {all} bytes, {loaded} to load: the rest is left out", path.display());
         elf = part;
     }
-    if let Some(machine) = other_machine(&elf) {
-        eprintln!("antares: {} is an ELF file for {machine}, not for RISC-V", path.display());
+    if let Some(what) = no_script(&elf) {
+        eprintln!("antares: {} is {what}", path.display());
     }
     Ok(elf)
 }
 
-/// The machine that an ELF is for, if that is another one than the VM. The VM does not look: it runs what
-/// comes, and ends in whatever error it meets.
-pub(crate) fn other_machine(elf: &[u8]) -> Option<String> {
-    let head = elf.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF"))?;
-    match u16::from_le_bytes([head[18], head[19]]) {
-        243 => None,
-        3 => Some("x86 of 32 bits".to_owned()),
-        40 => Some("ARM of 32 bits".to_owned()),
-        62 => Some("x86-64".to_owned()),
-        183 => Some("AArch64".to_owned()),
-        247 => Some("BPF".to_owned()),
-        number => Some(format!("machine {number}")),
-    }
+/// What a file is that was named as a script and is none, with the next step.
+fn no_script(bytes: &[u8]) -> Option<&'static str> {
+    Some(match bytes {
+        [] => "empty: has its build failed?",
+        [b'{', ..] => "JSON: antares verify --tx takes a transaction",
+        [0, b'a', b's', b'm', ..] => "WebAssembly: build for riscv64imac-unknown-none-elf",
+        [0x7f, ..] => return other_machine(bytes),
+        _ if str::from_utf8(bytes).is_ok() => "text: name the file that is built of it",
+        _ => return None,
+    })
+}
+
+/// What an ELF is if it is for another machine than the VM. The VM does not look: it runs what comes, and ends in
+/// whatever error it meets.
+pub(crate) fn other_machine(elf: &[u8]) -> Option<&'static str> {
+    let head = elf.first_chunk::<20>().filter(|head| head.starts_with(ELF_MAGIC))?;
+    Some(match u16::from_le_bytes([head[18], head[19]]) {
+        243 => return None,
+        62 => "an ELF file for x86-64, not for RISC-V",
+        183 => "an ELF file for AArch64, not for RISC-V",
+        _ => "an ELF file for another machine, not for RISC-V",
+    })
 }
 
 /// At most `bytes_max` bytes at `path`, `-` for standard input.
@@ -109,14 +118,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elfs_of_other_machines_are_noticed() {
+    fn what_is_no_script_is_noticed() {
         let of = |machine: u16| {
             let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
             elf.extend(machine.to_le_bytes());
             other_machine(&elf)
         };
-        assert_eq!([of(243), of(62), of(9999)], [None, Some("x86-64".into()), Some("machine 9999".into())]);
+        assert_eq!(of(243), None);
+        for (machine, name) in [(62, "x86-64"), (9999, "another machine")] {
+            assert!(of(machine).is_some_and(|told| told.contains(name)), "{machine}");
+        }
         assert_eq!((other_machine(b"\x7fELF"), other_machine(&[0; 64])), (None, None));
+        let files: [(&[u8], &str); 4] =
+            [(b"", "empty"), (b"{}", "JSON"), (b"\0asm", "WebAssembly"), (b"int main", "text")];
+        for (bytes, what) in files {
+            assert!(no_script(bytes).is_some_and(|told| told.starts_with(what)), "{what}");
+        }
+        assert_eq!(no_script(b"\xff\xfe"), None);
     }
 
     #[test]

@@ -10,11 +10,12 @@ mod elf;
 /// A transaction with one input, whose lock is the file `lock`.
 const TRANSACTION: &str = include_str!("transaction.json");
 
-/// A text of the file, its replacement, the command's arguments, and the expected parts of the message.
+/// A text of the file, its replacement, the command's arguments (none: verifies it), and the expected parts of
+/// the message.
 type ConfigProblem =
     (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
 
-const MISTAKES: [ConfigProblem; 12] = [
+const MISTAKES: [ConfigProblem; 14] = [
     (
         &[("data1", "type")],
         &[],
@@ -48,9 +49,11 @@ const MISTAKES: [ConfigProblem; 12] = [
     ),
     (
         &[],
-        &["--group", "lock", "--cell", "input.9"],
+        &["verify", "--tx", "tx.json", "--group", "lock", "--cell", "input.9"],
         &["tx.json: the transaction", "input.9 has no lock script"],
     ),
+    (&[], &["run", "tx.json"], &["tx.json is JSON: antares verify --tx takes a transaction"]),
+    (&[], &["snapshot", ".", "--check"], &["antares snapshot without --check records it: cannot read"]),
     (&[("{\n", "{,\n")], &[], &["tx.json: the transaction", "line 1, column 2: "]),
     (&[("\"witnesses\"", "\"witness\"")], &[], &["tx.json: ", "no such key: `witness`; it is `witnesses`"]),
     (&[("\"data1\"", "\"date\"")], &[], &["tx.json: ", "no such value: `date`: hash types are"]),
@@ -80,7 +83,8 @@ fn mistakes_are_told_with_the_next_step() {
         });
         fs::write(folder.path().join("tx.json"), text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-        command.env("ANTARES_CACHE", "off").current_dir(folder.path()).args(["verify", "--tx", "tx.json"]);
+        let words = if words.is_empty() { &["verify", "--tx", "tx.json"] } else { words };
+        command.env("ANTARES_CACHE", "off").current_dir(folder.path());
         let output = command.args(words).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(!output.status.success() && said.len() < 4_000, "{changes:?}: {said}");

@@ -31,9 +31,6 @@ pub(crate) struct Terms<'a> {
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// Folder of npm's packages.
 const PACKAGES: &str = "node_modules";
-/// Number of RISC-V in an ELF, and where it is.
-const MACHINE: [u8; 2] = 243_u16.to_le_bytes();
-const MACHINE_AT: usize = 18;
 
 /// The files in a folder and below; what is hidden is left out, and so are folders that can be built again,
 /// and links, which may lead in circles.
@@ -118,10 +115,10 @@ pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs
     if is_transaction(path)? {
         return Ok(Some(TargetArgs { tx: Some(path.to_owned()), ..target }));
     }
-    let mut head = [0; MACHINE_AT + 2];
+    let mut head = [0; 20];
     let read = fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));
     // Programs of this machine are no scripts.
-    if read.is_err() || !head.starts_with(b"\x7fELF") || !head.ends_with(&MACHINE) {
+    if read.is_err() || !head.starts_with(b"\x7fELF") || input::other_machine(&head).is_some() {
         return Ok(None);
     }
     let mut beside = path.as_os_str().to_owned();

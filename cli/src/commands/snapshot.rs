@@ -68,7 +68,8 @@ struct Changed<'a> {
 /// Makes a snapshot, or compares with one.
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
     let path = args.file.clone().unwrap_or_else(|| args.folder.join(FILE));
-    let before = if args.check { Some(read(&path)?) } else { None };
+    let hint = "nothing to compare with: antares snapshot without --check records it";
+    let before = if args.check { Some(read(&path).map_err(|failure| failure.of(hint))?) } else { None };
     let after = take(args, &path)?;
     let Some(before) = before else {
         let text = serde_json::to_string_pretty(&after).unwrap_or_default() + "\n";

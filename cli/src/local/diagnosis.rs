@@ -173,8 +173,8 @@ pub fn of_verdict(
     }
     let mock = parsed_transaction::read(&request.json)?;
     for (dep, index) in mock.as_ckb().mock_info.cell_deps.iter().zip(0..) {
-        if let Some(machine) = input::other_machine(&dep.data) {
-            eprintln!("antares: mock_info.cell_deps[{index}] is an ELF file for {machine}, not for RISC-V");
+        if let Some(what) = input::other_machine(&dep.data) {
+            eprintln!("antares: mock_info.cell_deps[{index}] is {what}");
         }
     }
     let mut elfs = Programs::new();

@@ -168,7 +168,7 @@ impl Map {
 
     /// The author's file, from the command's folder where it is below that: maps name it from their own.
     fn file(&self, token: Token<'_>) -> Option<String> {
-        let source = token.get_source()?;
+        let source = token.get_source().filter(|source| !source.is_empty())?;
         if source.contains("://") {
             return Some(source.to_owned());
         }
@@ -193,6 +193,8 @@ impl Map {
 
 /// Decodes a map that may be hostile.
 fn decode(bytes: &[u8]) -> Result<SourceMap> {
+    // Editors on Windows begin files with it.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let head: Head = serde_json::from_slice(bytes).context("no source map")?;
     if head.sections.is_some() {
         bail!("is a map of maps (sections): give the maps themselves");
@@ -312,6 +314,15 @@ mod tests {
         assert_eq!(place(here.join("d/x.map").to_str().unwrap(), "./.././a.ts"), "a.ts:1:1");
         assert_eq!(place("/x.map", "../a.ts"), "/a.ts:1:1");
         assert_eq!(place("d/x.map", "webpack://p/a.ts"), "webpack://p/a.ts:1:1");
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_what_is_null_are_passed_over() {
+        let json = "\u{feff}{\"version\": 3, \"file\": null, \"sourceRoot\": null, \"names\": null, \"sourcesContent\": [null], \
+                    \"sources\": [null, \"a.ts\"], \"mappings\": \"AAAA,CCAA;\"}\r\n";
+        let maps = maps(&[(None, "x.map", json)]);
+        assert_eq!(place(&maps, "", 1, Some(2)).as_deref(), Some("a.ts:1:1"));
+        assert_eq!(place(&maps, "", 1, Some(1)), None);
     }
 
     #[test]

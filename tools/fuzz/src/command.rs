@@ -9,6 +9,7 @@ use std::{
     path::Path,
     process::ExitCode,
     sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,10 @@ use antares_fuzz::job::{FuzzJob, FuzzNews, FuzzProgress, FuzzRequest};
 use antares_pool::StandaloneWorker;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 use folder::{Folder, StoredFinding};
 use target::Target;
@@ -69,6 +74,8 @@ enum Heard {
     News(FuzzNews),
     /// It says nothing more.
     Silence,
+    /// The user has enough, whatever the number: from the thread that hears Ctrl-C.
+    Interrupted,
 }
 
 /// The processes at work.
@@ -92,6 +99,12 @@ impl Session {
     fn start(args: &FuzzArgs, job: &FuzzJob) -> Result<Self, Failure> {
         let program = env::current_exe().context("no path of this program").map_err(Failure::Service)?;
         let (sender, heard) = mpsc::channel();
+        let interrupted = sender.clone();
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM]).context("cannot listen to Ctrl-C").map_err(Failure::Service)?;
+        thread::spawn(move || {
+            signals.forever().for_each(|_| drop(interrupted.send((0, Heard::Interrupted))));
+        });
         let jobs = u64::from(args.jobs);
         let mut processes = Vec::new();
         for index in 0..args.jobs {
@@ -116,7 +129,7 @@ impl Session {
         })
     }
 
-    /// Until all processes are done, or time is.
+    /// Until all processes are done, time is, or the user has enough. Who asks twice does not wait for them.
     fn lead(&mut self, args: &FuzzArgs, target: &Target, folder: &Folder) -> Result<(), Failure> {
         let mut end = args.time.map(|seconds| self.began + Duration::from_secs(seconds));
         while self.processes.iter().any(|process| !process.is_over) {
@@ -125,6 +138,7 @@ impl Session {
             let wait = next.map_or(PROGRESS, |next| next.saturating_duration_since(now));
             match self.heard.recv_timeout(wait) {
                 Ok((index, Heard::News(news))) => self.hear(index, news, target, folder)?,
+                Ok((_, Heard::Interrupted)) => end = Some(Instant::now()),
                 Ok((index, Heard::Silence)) if self.processes[index].is_over => {}
                 Ok((_, Heard::Silence)) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(ours("a process that fuzzes was lost"));
@@ -237,7 +251,7 @@ fn start_one(
     };
     let (worker_process, reader) = StandaloneWorker::start(program, job, hear).map_err(failed)?;
     // How reading ended does not matter: there is nothing more to hear.
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let _ = reader.join();
         let _ = silence.send((index, Heard::Silence));
     });

@@ -4,12 +4,14 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use antares_pool::worker_path;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn antares(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(worker_path("antares").unwrap());
@@ -17,7 +19,7 @@ fn antares(folder: &Path, args: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn json(folder: &Path, args: &[&str], status: i32) -> Value {
+fn report(folder: &Path, args: &[&str], status: i32) -> Value {
     let output = antares(folder, args);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{stderr}");
@@ -39,7 +41,7 @@ const BEGIN: [&str; 8] =
 fn a_finding_is_a_transaction_with_its_diagnosis() {
     let folder = folder("LENGTH");
     let told =
-        json(folder.path(), &[&["fuzz", "wrong", "--findings", "1", "--json"], &BEGIN[..]].concat(), 1);
+        report(folder.path(), &[&["fuzz", "wrong", "--findings", "1", "--json"], &BEGIN[..]].concat(), 1);
     let finding = &told["findings"][0];
     let file = finding["file"].as_str().unwrap();
     assert!(finding["bytes"].as_u64().unwrap() <= finding["bytes_before"].as_u64().unwrap(), "{told}");
@@ -53,12 +55,12 @@ fn a_finding_is_a_transaction_with_its_diagnosis() {
 fn a_folder_is_gone_on_from_by_several_processes() {
     let folder = folder("LENGTH");
     let args = [&["fuzz", "right", "--jobs", "2", "--json"], &BEGIN[..]].concat();
-    let first = json(folder.path(), &args, 0);
+    let first = report(folder.path(), &args, 0);
     let kept = fs::read_dir(folder.path().join("fuzz/corpus")).unwrap().count();
     assert_eq!((first["runs"].as_u64(), first["new_inputs"].as_u64()), (Some(20_000), Some(kept as u64)));
     // Few runs are enough to reach what the first session took long for: its inputs run first.
     let few = [&["fuzz", "right", "--json"], &BEGIN[..4], &["--runs", "100", "-o", "fuzz"]].concat();
-    let again = json(folder.path(), &few, 0);
+    let again = report(folder.path(), &few, 0);
     assert!(again["edges"].as_u64() >= first["edges"].as_u64(), "{first} {again}");
     fs::write(folder.path().join("fuzz/corpus/damaged.json"), "{").unwrap();
     let output = antares(folder.path(), &few);
@@ -67,6 +69,25 @@ fn a_folder_is_gone_on_from_by_several_processes() {
         output.status.success() && stderr.contains("left out: ") && stderr.contains("damaged.json"),
         "{stderr}"
     );
+}
+
+/// Ctrl-C goes to the whole group of a terminal.
+#[test]
+fn an_interrupted_session_tells_what_there_is() {
+    let folder = folder("MAC");
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.env("ANTARES_CACHE", "off").current_dir(folder.path()).process_group(0);
+    command.args(["fuzz", "right", "--json", "-o", "fuzz", "--jobs", "2"]);
+    let mut fuzzing = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(fuzzing.stderr.take().unwrap()).lines();
+    assert!(told.next().unwrap().unwrap().contains("as it is"));
+    let group = format!("-{}", fuzzing.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let output = fuzzing.wait_with_output().unwrap();
+    let rest: Vec<_> = told.map(Result::unwrap).collect();
+    assert_eq!(output.status.code(), Some(0), "{rest:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["runs"].as_u64() > Some(0) && report["findings"] == json!([]), "{report}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ pub(crate) fn has_failed(call: &SystemCall) -> bool {
 
 /// A system call for people and tools.
 pub(crate) fn decode_call(call: &SystemCall, namer: &Namer<'_>) -> DecodedCall {
-    let place: Vec<Frame> = namer.innermost(&call.stack, call.vm);
+    let place: Vec<Frame> = namer.stack(&call.stack, call.vm);
     let mut decoded: Vec<(Word, String)> = arguments(call.number)
         .iter()
         .map(|(name, index, kind)| ((*name).into(), text(*kind, call.arguments[*index])))

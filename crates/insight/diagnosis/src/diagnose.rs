@@ -128,8 +128,7 @@ impl Describer<'_> {
     }
 
     fn last_call(&self, vm: u64) -> Option<u64> {
-        let mut calls = self.inputs.evidence.system_calls.iter().rev();
-        calls.find(|call| call.vm == vm).map(|call| call.index)
+        self.inputs.evidence.system_calls.iter().rev().find(|call| call.vm == vm).map(|call| call.index)
     }
 
     /// The place that decided: of an exit that of the branch or, without one, of what made the code; else that of
@@ -177,9 +176,8 @@ impl Describer<'_> {
     }
 
     fn frames_of_call(&self, index: u64) -> Vec<Frame> {
-        let mut calls = self.inputs.evidence.system_calls.iter();
-        let call = calls.find(|call| call.index == index);
-        call.map(|call| self.namer.innermost(&call.stack, call.vm)).unwrap_or_default()
+        let call = self.inputs.evidence.system_calls.iter().find(|call| call.index == index);
+        call.map(|call| self.namer.stack(&call.stack, call.vm)).unwrap_or_default()
     }
 
     fn ending(&self, vm: &Vm, system_call: Option<u64>) -> Ending {
@@ -203,7 +201,7 @@ impl Describer<'_> {
             Ended::Error { name, detail, fault } => {
                 let version = self.inputs.evidence.programs.get(vm.program as usize).map(|it| it.vm_version);
                 let advice = match fault {
-                    _ if name == "InvalidInstruction" && version == Some(0) => Some(faults::NO_B),
+                    _ if name == "InvalidInstruction" => faults::of_instruction(detail.as_deref(), version),
                     Some(Fault::Fetch { .. }) if name.starts_with("Mem") => Some(faults::NO_CODE),
                     _ => faults::advice(self.name(name)),
                 };

@@ -11,8 +11,27 @@ const SP: usize = 2;
 /// How far from the stack pointer an access is one of the stack.
 const FRAME_BYTES: u64 = 64 << 10;
 
+const FLOAT: &str =
+    "a floating-point instruction, or data: build all of it, libraries too, for rv64imc and lp64";
+
 /// What it means of an instruction where the VM version has fewer of them.
-pub(crate) const NO_B: &str = "hash type data runs VM version 0, which has rv64imc only: name the code by data2 (or data1, type), or build without zba, zbb, zbc, zbs";
+const NO_B: &str = "hash type data runs VM version 0, which has rv64imc only: name the code by data2 (or data1, type), or build without zba, zbb, zbc, zbs";
+
+/// What an instruction means that is in no VM version, from the error's `detail`: compilers use extensions
+/// where they are not told otherwise.
+pub(crate) fn of_instruction(detail: Option<&str>, vm_version: Option<u32>) -> Option<&'static str> {
+    let digits = detail.and_then(|detail| detail.split_once("instruction=0x")).map_or("0", |it| it.1);
+    let word = u32::from_str_radix(digits, 16).unwrap_or(0);
+    // Loads and stores of floats, compressed.
+    let is_short = word & 1 == 0 && word & 0x6000 == 0x2000;
+    Some(match if is_short { 0x07 } else { word & 0x7f } {
+        0x07 | 0x27 | 0x43 | 0x47 | 0x4b | 0x4f | 0x53 => FLOAT,
+        0x2f => "an atomic instruction, or data: build for rv64imc, Rust with -C target-feature=-a",
+        0x73 => "an access to a control register, or data: CKB-VM has none; current_cycles counts cycles",
+        _ if vm_version == Some(0) => NO_B,
+        _ => return advice("InvalidInstruction"),
+    })
+}
 
 /// What an error means that comes of a jump.
 pub(crate) const NO_CODE: &str = "there is no code: look where the address came from";
@@ -24,13 +43,9 @@ pub fn advice(name: &str) -> Option<&'static str> {
         "MemOutOfBound" => "an address outside of the VM's 4 MiB of memory: look where it came from",
         "MemWriteOnExecutablePage" => "code cannot be written to: look where the address came from",
         "MemWriteOnFreezedPage" => "a frozen page cannot be written to or made executable",
-        "MemPageUnalignedAccess" => {
-            "code is loaded in whole pages: address and size must be multiples of 4096"
-        }
+        "MemPageUnalignedAccess" => "code is loaded in whole pages: address and size are multiples of 4096",
         "MemOutOfStack" => "the arguments do not fit into the stack",
-        "InvalidInstruction" => {
-            "no instruction of this VM version: a jump into data, or a build for extensions that CKB-VM has not (use rv64imc with zba, zbb, zbc, zbs)"
-        }
+        "InvalidInstruction" => "no instruction: a jump into data, or a build beyond rv64imc_zba_zbb_zbc_zbs",
         "InvalidOp" => "an operation that this VM version has not",
         "InvalidEcall" => {
             "a system call that is not there: run alone, a script has exit (93) and debug (2177) only; all others need a transaction (antares verify)"
@@ -40,12 +55,8 @@ pub fn advice(name: &str) -> Option<&'static str> {
         "ElfParseError" => "the file is no ELF that CKB-VM reads: it must be RV64, little-endian and static",
         "ElfBits" => "the ELF is for another width: CKB-VM is RV64",
         "ElfSegmentUnreadable" => "a segment of the ELF cannot be read: each needs the flag R",
-        "ElfSegmentWritableAndExecutable" => {
-            "a segment is writable and executable: link with separate segments (-z separate-code, no -N)"
-        }
-        "ElfSegmentAddrOrSizeError" => {
-            "a segment lies outside of the VM's 4 MiB of memory: look at the linker script"
-        }
+        "ElfSegmentWritableAndExecutable" => "a segment is writable and executable: use -z separate-code",
+        "ElfSegmentAddrOrSizeError" => "a segment is outside of the 4 MiB of memory: see the linker script",
         "External" => "the transaction's environment refused",
         "Unexpected" => "what was asked for is not there, such as a cell that is no program",
         "SnapshotDataLoadError" => "data that was loaded is not there any more",
@@ -96,10 +107,8 @@ pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_
         let used = MEMORY_BYTES.wrapping_sub(sp);
         let used =
             if used <= MEMORY_BYTES { format!("{} KiB", used >> 10) } else { "more than 4 MiB".to_owned() };
-        return format!(
-            "stack overflow ({error}): the stack has grown to {used}, sp is {sp:#x}, {}",
-            what(sp)
-        );
+        let place = what(sp);
+        return format!("stack overflow ({error}): the stack has grown to {used}, sp is {sp:#x}, {place}");
     }
     match fault {
         Some(Fault::Load { address, bytes }) => {
@@ -120,5 +129,29 @@ pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_
         },
         Some(Fault::Cycles) => "the cycle limit was passed".to_owned(),
         Some(Fault::Other) | None => error.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_of_extensions_are_named() {
+        for (word, told) in [
+            (0x0200_0553_u32, "a floating-point"),
+            (0x0001_3507, "a floating-point"),
+            (0x2108, "a floating-point"),
+            (0xa002, "a floating-point"),
+            (0x0020_a52f, "an atomic"),
+            (0xc000_2573, "an access to a control register"),
+            // sh1add, zeros, and what is nothing.
+            (0x2000_2533, "no instruction"),
+            (0, "no instruction"),
+            (0xffff_ffff, "no instruction"),
+        ] {
+            let found = of_instruction(Some(&format!("pc=0x10078 instruction={word:#x}")), Some(2));
+            assert!(found.is_some_and(|found| found.starts_with(told)), "{word:#x}: {found:?}");
+        }
     }
 }

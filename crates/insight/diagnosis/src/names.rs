@@ -147,11 +147,6 @@ impl<'a> Namer<'a> {
         all.flat_map(|called| self.called(called, vm)).collect()
     }
 
-    /// The functions at the top of a stack, the innermost first.
-    pub(crate) fn innermost(&self, stack: &Stack, vm: u64) -> Vec<Frame> {
-        self.stack(stack, vm)
-    }
-
     /// The instruction at `pc`.
     pub(crate) fn instruction(&self, program: u32, pc: u64, vm: u64) -> Option<Instruction> {
         let (named, address) = self.at(program, pc, vm)?;

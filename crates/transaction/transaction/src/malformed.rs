@@ -87,6 +87,9 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
         );
     }
     let is = |start: &str| detail.starts_with(start);
+    if has(b"{{") && (is("an odd number") || is("invalid length") || is("Invalid character")) {
+        return Some("a placeholder ends with }} in its line, and stands in a file, not in standard input");
+    }
     if is("invalid type: integer") || is("Invalid Uint") || is("Invalid number") {
         return Some("numbers are texts of hexadecimal digits here, such as \"0x1f\"");
     }

@@ -107,7 +107,7 @@ fn a_bare_transaction_is_told_what_is_missing() {
 }
 
 /// What stands at a place, none if the key is gone, and what is told: the mistake, and the next step.
-const VALUES: [(&str, Option<&str>, &str); 37] = [
+const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/tx/inputs/0/since", Some("1"), "`1`: numbers are texts of hexadecimal digits here"),
     ("/tx/inputs/0/since", Some("1.5"), "a number stands where text is needed"),
     ("/tx/inputs/0/since", Some("true"), "true or false stands where text is needed"),
@@ -122,6 +122,7 @@ const VALUES: [(&str, Option<&str>, &str); 37] = [
     ("/tx/witnesses/0", Some("\"0102\""), "the digits do not begin with 0x: \"0102\": write 0x in front"),
     ("/tx/witnesses/0", Some("\"0x123\""), "an odd number of hexadecimal digits: 3"),
     ("/tx/witnesses/0", Some("\"0xgg\""), "a character is no hexadecimal digit"),
+    ("/tx/witnesses/0", Some("\"0x{{ data lock\""), "a placeholder ends with }} in its line"),
     ("/tx/witnesses/0", Some("5"), "numbers are texts"),
     ("/tx/witnesses/0", Some("[]"), "a list stands where something else is needed"),
     ("/tx/witnesses", Some("\"0x\""), "text stands where an object or a list is needed"),
