@@ -276,6 +276,16 @@ mod tests {
             (BARE, BareFormat::Ccc, "cell_deps: nodes write this key"),
             (&lumos, BareFormat::Node, "TRANSACTION_FORMAT_CCC"),
             (&ccc, BareFormat::Lumos, "unknown field `cellOutput`"),
+            (
+                &skeleton.replace("{\"0\":", "{\"1\":"),
+                BareFormat::Lumos,
+                "inputSinces.1: there is no such input",
+            ),
+            (
+                &skeleton.replace("\"inputs\":[", "\"inputs\":{},\"x\":["),
+                BareFormat::Lumos,
+                "inputs: a skeleton has",
+            ),
             (&decimal, BareFormat::Lumos, "inputs[0].since: Lumos writes numbers as hex"),
             (&lumos.replace("0x64", "0100"), BareFormat::Ccc, "outputs[0].capacity: this is no number"),
             (&lumos.replace("0x64", "0x"), BareFormat::Ccc, "outputs[0].capacity: "),

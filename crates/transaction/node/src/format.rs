@@ -39,18 +39,14 @@ impl Wrong {
 impl BareFormat {
     /// A transaction in this form as a node writes it.
     pub(crate) fn node_form(self, value: Value) -> Result<Value, BareError> {
-        match value {
-            Value::Object(mut keys) if self != Self::Node => {
-                if self == Self::Lumos && NOTES.iter().any(|key| keys.contains_key(*key)) {
-                    keys = of_skeleton(keys);
-                }
-                self.renamed(Value::Object(keys)).map_err(|wrong| {
-                    let Wrong { path, detail } = wrong;
-                    BareError::Shape { path: format!("{path}: "), detail }
-                })
-            }
-            value => Ok(value),
-        }
+        let Value::Object(keys) = value else { return Ok(value) };
+        let is_skeleton = self == Self::Lumos && NOTES.iter().any(|key| keys.contains_key(*key));
+        let formed = match self {
+            Self::Node => return Ok(Value::Object(keys)),
+            _ if is_skeleton => of_skeleton(keys).and_then(|keys| self.renamed(Value::Object(keys))),
+            _ => self.renamed(Value::Object(keys)),
+        };
+        formed.map_err(|Wrong { path, detail }| BareError::Shape { path: format!("{path}: "), detail })
     }
 
     fn renamed(self, value: Value) -> Result<Value, Wrong> {
@@ -119,23 +115,30 @@ impl BareFormat {
 }
 
 /// The transaction of a skeleton, whose inputs and outputs are cells.
-fn of_skeleton(mut keys: Map<String, Value>) -> Map<String, Value> {
+fn of_skeleton(mut keys: Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
     keys.retain(|key, _| !NOTES.contains(&key.as_str()));
-    let sinces = keys.remove("inputSinces").unwrap_or_default();
-    let cells = |value: Option<Value>| match value {
-        Some(Value::Array(cells)) => cells,
-        _ => Vec::new(),
+    let mut list = |key: &str| match keys.remove(key) {
+        Some(Value::Array(cells)) => Ok(cells),
+        _ => Err(Wrong::new(key, "a skeleton has a list of cells here".to_owned())),
     };
-    let inputs = cells(keys.remove("inputs")).into_iter().enumerate().map(|(at, mut cell)| {
-        let since = sinces.get(at.to_string()).cloned().unwrap_or_else(|| json!("0x0"));
+    let (inputs, mut outputs) = (list("inputs")?, list("outputs")?);
+    let mut sinces = match keys.remove("inputSinces") {
+        Some(Value::Object(sinces)) => sinces,
+        None => Map::new(),
+        Some(_) => return Err(Wrong::new("inputSinces", "this is no object of inputs".to_owned())),
+    };
+    let inputs = inputs.into_iter().enumerate().map(|(at, mut cell)| {
+        let since = sinces.remove(&at.to_string()).unwrap_or_else(|| json!("0x0"));
         json!({ "previousOutput": cell.get_mut("outPoint").map(Value::take), "since": since })
     });
     keys.insert("inputs".to_owned(), inputs.collect());
-    let mut outputs = cells(keys.remove("outputs"));
+    if let Some(at) = sinces.keys().next() {
+        return Err(Wrong::new(&format!("inputSinces.{at}"), "there is no such input".to_owned()));
+    }
     for (name, of_cell) in [("outputs", "cellOutput"), ("outputsData", "data")] {
         let parts = outputs.iter_mut().map(|cell| cell.get_mut(of_cell).map(Value::take).unwrap_or_default());
         keys.insert(name.to_owned(), parts.collect());
     }
-    keys.insert("version".to_owned(), json!("0x0"));
-    keys
+    keys.entry("version").or_insert_with(|| json!("0x0"));
+    Ok(keys)
 }
