@@ -105,7 +105,8 @@ fn with_dependencies(crates: &Path, name: &str) -> Result<BTreeSet<String>> {
     let (mut found, mut work) = (BTreeSet::new(), vec![name.to_owned()]);
     while let Some(name) = work.pop() {
         let manifest = fs::read_to_string(crates.join(&name).join("Cargo.toml"))?;
-        let ours = manifest.lines().filter_map(|line| line.strip_prefix("antares-")?.split_once('.'));
+        let lines = manifest.lines().take_while(|line| *line != "[dev-dependencies]");
+        let ours = lines.filter_map(|line| line.strip_prefix("antares-")?.split_once('.'));
         if found.insert(name) {
             work.extend(ours.map(|(name, _)| name.to_owned()));
         }
