@@ -67,7 +67,8 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
     let body = claims("0b2f", |claims| claims["azp"] = json!("wallet"));
     let key = token_key();
     let token = Arc::new(Mutex::new(sign("0", &key, &body)));
-    let status = call(&channel, EXECUTE, &bearer(&token.lock().unwrap().clone()), None).await;
+    let newest = bearer(&token.lock().unwrap());
+    let status = call(&channel, EXECUTE, &newest, None).await;
     assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "KEYS_UNAVAILABLE"));
     issuer.0.lock().unwrap().push(public("0", &key));
 

@@ -9,8 +9,8 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use antares_abi::{Sha256Digest, Tier};
 use crate::draft::{Built, Expected};
+use antares_abi::{Sha256Digest, Tier};
 use antares_transaction::Environment;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;

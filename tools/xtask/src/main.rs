@@ -56,7 +56,9 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         _ => {
             eprintln!("usage: cargo xtask tidy                   check the rules of the house");
-            eprintln!("       cargo xtask budgets                print lines of code by floor, and words of docs");
+            eprintln!(
+                "       cargo xtask budgets                print lines of code by floor, and words of docs"
+            );
             eprintln!(
                 "       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each"
             );

@@ -171,7 +171,7 @@ impl RawAuth {
         let jwt = self.key_source(checker).map(|keys| Jwt {
             keys,
             issuer: self.issuer.clone(),
-            audiences: [&[self.audience.clone()], &self.audiences[..]].concat(),
+            audiences: [std::slice::from_ref(&self.audience), &self.audiences[..]].concat(),
             leeway: LEEWAY,
         });
         for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {

@@ -243,7 +243,7 @@ impl Authenticator {
         let (_, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
         let (id, believed) = (key_id(token)?, self.believed.clone());
         let is_known = move || believed.load().keys.as_ref().is_some_and(|keys| keys.has(&id));
-        (!is_known()).then(|| async move { fetches.next(is_known).await })
+        (!is_known()).then_some(async move { fetches.next(is_known).await })
     }
 
     /// Whether callers are asked who they are.

@@ -37,7 +37,11 @@ pub(crate) struct Authenticate {
 }
 
 impl Authenticate {
-    pub(crate) fn new(authenticator: Authenticator, accounts: Arc<Accounts>, loopback_operators: bool) -> Self {
+    pub(crate) fn new(
+        authenticator: Authenticator,
+        accounts: Arc<Accounts>,
+        loopback_operators: bool,
+    ) -> Self {
         Self { authenticator: Arc::new(authenticator), accounts, loopback_operators }
     }
 
@@ -144,7 +148,8 @@ mod tests {
         let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         let metrics = Metrics::new();
         let authenticator = Authenticator::new(&config.auth, &metrics).unwrap();
-        let layer = Authenticate::new(authenticator, Arc::new(Accounts::new(&config.tenancy, &metrics)), true);
+        let layer =
+            Authenticate::new(authenticator, Arc::new(Accounts::new(&config.tenancy, &metrics)), true);
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
         if is_by_socket {
