@@ -56,7 +56,7 @@ fn what_the_verifier_refuses_is_compiled_from_the_plain_form() {
     assert_eq!((plain.unproved_functions, lied.unproved_functions), (0, 1));
     assert_eq!(lied.bytes, plain.bytes);
     let failed = compile_by(lie, &elf, &request);
-    assert!(matches!(failed, Err(CompileError::Failed { detail }) if detail.contains("no address check")));
+    assert!(matches!(failed, Err(CompileError::Failed { detail }) if detail.contains("is not proved")));
 }
 
 #[test]

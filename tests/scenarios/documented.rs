@@ -47,6 +47,9 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("riscv64-unknown-elf-gcc", "a compiler of others"),
     ("clients/make.sh", "packages.rs makes all three"),
     ("FOLDER/client", "packages.rs runs all three"),
+    ("antares test", "first_script.rs of the command line's tests follows the page"),
+    ("antares watch", "as antares test"),
+    ("antares tx build", "as antares test"),
     ("target/release/antares serve", "runs until it is told to stop; it is what the others ask here"),
 ];
 
@@ -64,6 +67,13 @@ const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
 
 /// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
 const EXAMPLES: &[(&[i32], &str)] = &[
+    (&[0], "new in-c --c"),
+    (&[0], "new in-rust --rust"),
+    (&[0], "new in-js --js"),
+    // There are no transactions.
+    (&[2], "test SCRIPTS --only pays --json"),
+    (&[2], "watch SCRIPTS --only pays --json"),
+    (&[2], "tx build empty"),
     (&[0], "run SCRIPT -- 0"),
     (&[1], "run SCRIPT -- 7"),
     (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
