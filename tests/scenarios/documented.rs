@@ -27,7 +27,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("cargo build --release", "what is run here was built by cargo, without --release"),
     ("cargo run", "campaigns; each has a short form among the tests"),
     ("ANTARES_", "long forms of tests"),
-    ("sudo apt-get install", "changes the machine"),
     ("docker ", "needs a container engine"),
     ("skopeo ", "needs a registry"),
     ("python3 deploy/images/release.py places", "deploy/check/signatures.sh has a registry"),
