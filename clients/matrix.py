@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same calls by every kind of client to every shape of server, and a table of what each client is told.
+"""The same calls by every kind of client to every shape of server, and a table of the results.
 
     clients/matrix.py [CLIENT...]
 
@@ -147,7 +147,7 @@ def newer(clients):
 
 
 def show(name, expected, told):
-    """A row of the table; whether all are told what is expected."""
+    """A row of the table; whether every client gets the expected result."""
     cells = ["ok" if one == expected else "WRONG" for one in told.values()]
     print(f"  {name:18}" + "".join(f"{cell:>{len(client) + 2}}" for client, cell in zip(told, cells)) + f"   {expected}", flush=True)
     for client, one in told.items():

@@ -19,8 +19,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The transaction in ckb-debugger's JSON, with placeholders, or as `tx build` reads it from *.toml; - for
-    /// standard input. With --rpc, or a
-    /// --server that has a node, its cells may be absent
+    /// standard input. With --rpc, or a --server that has a node, its cells may be absent
     #[arg(long, value_name = "FILE")]
     #[cfg_attr(feature = "server", arg(required_unless_present = "tx_hash"))]
     #[cfg_attr(not(feature = "server"), arg(required = true))]

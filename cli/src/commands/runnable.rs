@@ -5,12 +5,12 @@ use std::{
     fs,
     num::NonZero,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread,
 };
 
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use anyhow::anyhow;
+use parking_lot::Mutex;
 
 use crate::{
     args::{CredentialArgs, TargetArgs},
@@ -67,7 +67,7 @@ pub(crate) fn in_parallel<T: Send>(
     run: impl Fn(&PathBuf) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
     let rest = Mutex::new(paths.iter().enumerate());
-    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || rest.lock().next();
     let some = || -> Result<Vec<(usize, T)>, Failure> {
         std::iter::from_fn(next).map(|(index, path)| Ok((index, run(path)?))).collect()
     };

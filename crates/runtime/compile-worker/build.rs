@@ -1,4 +1,4 @@
-//! Lets the worker find LLVM in `lib` beside its folder `bin`, where a release's archive has it.
+//! Lets the worker find LLVM in `lib` next to its folder `bin`, where a release's archive has it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -69,7 +69,7 @@ pub(crate) fn start_piped(worker: &Path, word: &str) -> Result<(Process, OwnedFd
         .arg(std::process::id().to_string())
         .env_clear()
         .current_dir("/")
-        // What a terminal asks for, the parent answers.
+        // Signals of the terminal go to the parent alone.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -366,7 +366,7 @@ pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -
 }
 
 /// Settles this process and lets it `serve` its parent, whose number is its second argument. A parent that has
-/// ended, which may be before this process began, is told nothing, and neither is anybody else.
+/// ended, which may be before this process began, gets no report; nothing is printed either.
 pub(crate) fn serve_parent(serve: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<()> {
     let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
