@@ -19,9 +19,10 @@ antares=${1:-$(newest)}
 scratch="$(mktemp -d)"
 server=
 store=
+collector=
 # shellcheck disable=SC2317  # called by the trap
 finish() {
-    for process in $server $store; do { kill "$process" && wait "$process"; } 2>/dev/null || true; done
+    for process in $server $store $collector; do { kill "$process" && wait "$process"; } 2>/dev/null || true; done
     rm -rf "$scratch"
 }
 trap finish EXIT
@@ -32,6 +33,16 @@ metrics=$(free_port)
 s3=127.0.0.1:$(free_port)
 "$("$here/tools.sh" gofakes3)" -backend memory -initialbucket observe -host "$s3" >"$scratch/s3" 2>&1 &
 store=$!
+otlp=127.0.0.1:$(free_port)
+cat >"$scratch/collector.yaml" <<YAML
+receivers: {otlp: {protocols: {grpc: {endpoint: "$otlp"}}}}
+exporters: {debug: {}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {traces: {receivers: [otlp], exporters: [debug]}}
+YAML
+"$("$here/tools.sh" collector)" --config "file:$scratch/collector.yaml" >"$scratch/collector" 2>&1 &
+collector=$!
 export AWS_ENDPOINT_URL=http://$s3 AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 cat >"$scratch/antares.toml" <<TOML
 [listen]
@@ -44,9 +55,8 @@ dir = "$scratch/cache"
 allow_any_filesystem = true
 [shared]
 url = "s3://observe"
-# Nobody is there: traces are made all the same, and stand in the metrics.
 [trace]
-endpoint = "http://127.0.0.1:1"
+endpoint = "http://$otlp"
 sample_ratio = 1.0
 TOML
 "$antares" serve --config "$scratch/antares.toml" >"$scratch/log" 2>&1 &

@@ -153,7 +153,7 @@ mod tests {
         let wrong = findings("antares-program", "[dependencies]\nantares-lift.workspace = true\n");
         assert!(wrong[0].contains("antares-program must not depend on antares-lift"), "{wrong:?}");
         assert_eq!(findings("antares-cli", "[dependencies]\nantares-vm.workspace = true\n").len(), 1);
-        assert_eq!(findings("antares-serve", "[dependencies]\nantares-pool.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-cache", "[dependencies]\nantares-pool.workspace = true\n").len(), 1);
         assert_eq!(findings("antares-new", "[build-dependencies]\nantares-abi.workspace = true\n").len(), 1);
         assert!(findings("antares-tests", "[dependencies]\nantares-vm.workspace = true\n").is_empty());
         assert!(findings("antares-pool", "[dev-dependencies]\nantares-tests.workspace = true\n").is_empty());
