@@ -330,10 +330,13 @@ def lost_zygotes(drill, prometheus):
 
 
 def full_compiles(drill, prometheus):
-    """More new scripts at once than may wait for their full compile."""
-    clients = [drill.run(drill.script(EXIT), "--tier", "native") for _ in range(40)]
-    for client in clients:
-        client.wait()
+    """More new scripts than may wait for their full compile (64), which takes longer than the baseline's."""
+    # addi a0, a0, 1
+    words = [0x00150513] * 4000 + EXIT
+    for _ in range(6):
+        clients = [drill.run(drill.script(words), "--tier", "native") for _ in range(15)]
+        for client in clients:
+            client.wait()
     drill.expect(prometheus, "AntaresFullCompilesLost")
 
 

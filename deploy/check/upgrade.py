@@ -4,6 +4,7 @@ the same store and keys. After each step clients of both builds have the same an
 Usage: upgrade.py OLD NEW      folders of the antares-* binaries of two builds
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -24,7 +25,8 @@ def answer(binaries, runner, script):
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"ANTARES_CACHE": "off"})
     if done.returncode != 0:
         raise SystemExit(f"{binaries}: status {done.returncode}: {done.stdout}{done.stderr}")
-    return [line for line in done.stdout.splitlines() if "cycles" in line or "exit" in line]
+    told = json.loads(done.stdout)
+    return {key: told[key] for key in ("outcome", "exit_code", "cycles", "native_cycles")}
 
 
 def main():
