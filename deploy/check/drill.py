@@ -3,8 +3,8 @@ for it is firing.
 
 Usage: drill.py FOLDER      the folder of the antares-* binaries
 
-A compiler and a runner service run with one worker each; a third process runs where Landlock is missing. The rules are those
-of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
+A compiler and a runner service run with one worker each; other processes run where Landlock is missing, with a small queue, with certificates
+and keys that change, and on a small volume. The rules are those of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
 prometheus on the PATH, and root: workers have another user, and the cache a file system of its own.
 
 Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs a kernel that hides

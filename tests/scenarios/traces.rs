@@ -135,7 +135,7 @@ async fn an_encrypted_collector_gets_spans_of_those_who_show_a_certificate() {
             execute_traced(&server).await;
             let number =
                 |result: &str| server.metric(&format!("antares_trace_spans_total{{result=\"{result}\"}}"));
-            let arrived = || !collector.0.lock().unwrap().is_empty() == (result == "sent");
+            let arrived = || collector.0.lock().unwrap().is_empty() != (result == "sent");
             until(&format!("spans are {result}: {sections}{environment}"), || {
                 number(result) > 0.0 && arrived()
             });
