@@ -306,9 +306,9 @@ class Prometheus:
         # JSON is YAML.
         (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
 
-    def forget(self):
-        """From now on it has no targets."""
-        self.write_config([])
+    def forget(self, others=()):
+        """From now on it has no targets but `others`."""
+        self.write_config(list(others))
         self.process.send_signal(signal.SIGHUP)
 
     def is_scraping(self):

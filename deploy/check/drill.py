@@ -3,18 +3,19 @@ for it is firing.
 
 Usage: drill.py FOLDER      the folder of the antares-* binaries
 
-A compiler and a runner service run with one worker each; a third process runs where Landlock is missing. The rules are those
-of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
+A compiler and a runner service run with one worker each; other processes run where Landlock is missing, with a small queue, with certificates
+and keys that change, and on a small volume. The rules are those of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
 prometheus on the PATH, and root: workers have another user, and the cache a file system of its own.
 
-Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs TLS, quotas, accounts, a
-shared tier or a kernel that hides or refuses processes, which these services have not; AntaresCacheCorrupt, because sled's own checksums
-find damaged bytes first, and then the entry is merely missing; AntaresCacheUnavailable and AntaresCacheRejects, because uploads are
-refused before a volume is full; and what takes many restarts, lines or callers.
+Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs a kernel that hides
+or refuses processes; AntaresCacheCorrupt and AntaresCacheSetAside, because sled's own checksums find damaged bytes first, and a set-aside store is no
+outage; AntaresCacheRejects, because uploads are refused before a volume is full; AntaresCacheUnavailable, for which a disk must fail; and what takes many restarts, lines, peers or minutes.
 """
 
+import base64
 import contextlib
 import ctypes
+import http.server
 import json
 import os
 import pathlib
@@ -26,6 +27,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -35,13 +37,10 @@ NOT_DRILLED = {
     # mistakes
     "AntaresWorkersUnfenced", "AntaresCacheBlobs", "AntaresProfileMismatch", "AntaresCodeRefused", "AntaresCompilesDiffer",
     "AntaresCompilesFail", "AntaresPanics", "AntaresTaskEnds", "AntaresUnproved", "AntaresWildFault", "AntaresWrongCode",
-    # what these services have not
-    "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid", "AntaresQuotaRefused",
-    "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
-    "AntaresKeysGone", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
-    # others come first, or it takes too many
-    "AntaresCacheCorrupt", "AntaresCacheSetAside", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
-    "AntaresConnectionsRefused", "AntaresGone", "AntaresSpansLost", "AntaresRestarts", "AntaresTurnedAway",
+    # what no service here can be brought to
+    "AntaresWorkersUnseen", "AntaresWorkersNotForked", "AntaresCacheCorrupt", "AntaresCacheSetAside", "AntaresCacheRejects", "AntaresCacheUnavailable",
+    # it takes too many, or too long
+    "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost", "AntaresConnectionsRefused", "AntaresRestarts", "AntaresSharedTierWritesDropped",
 }
 # What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.
 WINDOWS = {"5m": "10s", "10m": "20s", "15m": "30s", "30m": "30s", "1h": "30s", "6h": "30s", "3d": "30s", "7d": "1h"}
@@ -57,7 +56,7 @@ def short_rules():
     text = (dashboard.PROMETHEUS / "antares.rules.yml").read_text(encoding="utf-8")
     text = re.sub(r"\[(\w+)\]", lambda match: f"[{WINDOWS[match.group(1)]}]", text)
     text = re.sub(r"for: \w+", "for: 1s", text)
-    return re.sub(r"> (20|120|1440)$", "> 5", text, flags=re.MULTILINE)
+    return re.sub(r"> (20|50|100|120|1440)$", "> 5", text, flags=re.MULTILINE)
 
 
 def elf_of(words, tail=b""):
@@ -81,14 +80,14 @@ def without_landlock():
         raise OSError(ctypes.get_errno(), "no seccomp filter")
 
 
-def with_small_volume(folder):
+def with_small_volume(folder, options=b"size=96m"):
     """In the child, before exec: a small file system of its own at a folder, which no other process sees."""
     libc = ctypes.CDLL(None, use_errno=True)
     private, new_namespace = 1 << 18 | 1 << 14, 0x00020000
     if (
         libc.unshare(new_namespace)
         or libc.mount(b"none", b"/", None, private, None)
-        or libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=96m")
+        or libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, options)
     ):
         raise OSError(ctypes.get_errno(), "no file system of its own")
 
@@ -96,8 +95,9 @@ def with_small_volume(folder):
 class Service:
     """One process of Antares with a configuration of its own."""
 
-    def __init__(self, drill, name, command, config, preexec=None):
+    def __init__(self, drill, name, command, config, preexec=None, environment=None, is_whole=True):
         self.drill, self.name, self.command, self.preexec = drill, name, command, preexec
+        self.environment, self.is_whole = environment or {}, is_whole
         self.grpc, self.metrics = dashboard.free_port(), dashboard.free_port()
         self.path = drill.folder / f"{name}.toml"
         text = f'[listen]\naddress = "127.0.0.1:{self.grpc}"\n[metrics]\naddress = "127.0.0.1:{self.metrics}"\n{config}'
@@ -107,9 +107,10 @@ class Service:
     def start(self):
         with (self.drill.folder / f"{self.name}.log").open("a", encoding="utf-8") as log:
             command = [str(self.drill.binaries / self.command[0]), *self.command[1:], "--config", str(self.path)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.preexec)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.preexec, env=os.environ | self.environment)
         try:
-            dashboard.wait(self.is_healthy, READY_DEADLINE_S, f"{self.name} is not healthy")
+            # One that begins with a failure serves its metrics alone.
+            dashboard.wait(self.is_healthy if self.is_whole else self.has_metrics, READY_DEADLINE_S, f"{self.name} is not healthy")
         except TimeoutError:
             print(self.log(), file=sys.stderr)
             raise
@@ -121,6 +122,10 @@ class Service:
         if self.process.poll() is not None:
             raise RuntimeError(f"{self.name} ended: {self.log()}")
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/healthz", timeout=5) as answer:
+            return answer.status == 200
+
+    def has_metrics(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
             return answer.status == 200
 
     def stop(self, how=signal.SIGTERM):
@@ -165,9 +170,30 @@ class Drill:
         silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
         config += f'[trace]\nendpoint = "{silent}"\nsample_ratio = 0\n[profile_push]\notlp = true\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
-        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\n[compiler]\nscript_bytes_max = 524288\n'
+        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\n[quotas]\ncalls_max = 1\n[compiler]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
-        self.services = [self.compiler, self.runner, self.degraded]
+        # Where its workers are, until they are gone.
+        self.workers = folder / "workers"
+        self.workers.mkdir()
+        for name in ("antares-run-worker", "antares-compile-worker"):
+            (self.workers / name).symlink_to(binaries / name)
+        self.store = dashboard.free_port()
+        small = "[compiler]\nscript_bytes_max = 524288\n"
+        config = f'{cache}crowded"\n[shared]\nurl = "s3://drill"\n[trace]\nendpoint = "http://127.0.0.1:1"\n{small}[runner]\nworkers_max = 1\nqueue_max = 1\n'
+        account = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.store}", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        self.crowded = Service(self, "crowded", ["antares", "serve"], config, environment=account | {"ANTARES_WORKER_DIR": str(self.workers)})
+        self.certificate = Certificate(folder / "tls")
+        self.certificate.issue(-1, 3)
+        self.key_set = folder / "jwks.json"
+        self.key_set.write_text(json.dumps({"keys": [self.certificate.public_key()]}), encoding="utf-8")
+        config = f'{cache}doomed"\n[tls]\ncertificate = "{self.certificate.path}"\nkey = "{self.certificate.key}"\n[auth]\njwks = "{self.key_set}"\n'
+        config += f'issuer = "i"\naudience = "a"\n[[auth.rules]]\ntoken = "t"\ntenant = "t"\nroles = ["execute"]\n{small}'
+        self.doomed = Service(self, "doomed", ["antares", "serve"], config)
+        (folder / "full").mkdir()
+        self.full = Service(
+            self, "full", ["antares-compiler-svc"], f'{cache}full"\n{small}', lambda: with_small_volume(folder / "full", b"size=32m"), is_whole=False
+        )
+        self.services = [self.compiler, self.runner, self.degraded, self.crowded, self.doomed, self.full]
         self.number = 0
         self.fired = set()
 
@@ -197,15 +223,21 @@ class Drill:
             os.kill(worker, how)
         client.wait()
 
-    def expect(self, prometheus, *names):
-        """Waits until each of these alerts has fired; they need not do so at the same time."""
+    def expect(self, prometheus, *names, on=None):
+        """Waits until each of these alerts has fired, of this service if one is given; they need not do so at the same time."""
         left = set(names)
 
         def have_fired():
             for rule in prometheus.alerts():
-                if rule["name"] in left and rule["state"] == "firing":
+                firing = [alert for alert in rule["alerts"] if alert["state"] == "firing"]
+                if on:
+                    firing = [alert for alert in firing if alert["labels"].get("instance") == f"127.0.0.1:{on.metrics}"]
+                if rule["name"] in left and firing:
                     left.remove(rule["name"])
                     self.fired.add(rule["name"])
+                    what = [key for key in ("summary", "description") if not rule["annotations"].get(key)]
+                    if what == ["summary", "description"] or not rule["annotations"].get("runbook_url"):
+                        raise RuntimeError(f"{rule['name']} does not say what to do")
                     print(f"drill: {rule['name']} fires", flush=True)
             return not left
 
@@ -213,6 +245,41 @@ class Drill:
             dashboard.wait(have_fired, FIRING_DEADLINE_S, "all fire")
         except TimeoutError:
             raise TimeoutError(f"{', '.join(sorted(left))} does not fire within {FIRING_DEADLINE_S} s") from None
+
+    def expect_end(self, prometheus, *names):
+        """Waits until none of these alerts fires any more."""
+
+        def have_ended():
+            return not {rule["name"] for rule in prometheus.alerts() if rule["state"] == "firing"} & set(names)
+
+        dashboard.wait(have_ended, FIRING_DEADLINE_S, f"{', '.join(names)} ends")
+        print(f"drill: {', '.join(names)} ends", flush=True)
+
+
+class Certificate:
+    """A key, and a certificate of it whose days can be set again and again."""
+
+    def __init__(self, folder):
+        self.folder, self.key, self.path = folder, folder / "tls.key", folder / "tls.crt"
+        folder.mkdir()
+        config = "[ca]\ndefault_ca = d\n[d]\ndatabase = index\nnew_certs_dir = .\nserial = serial\ndefault_md = sha256\npolicy = p\nunique_subject = no\nx509_extensions = e\n[e]\nsubjectAltName = DNS:drill\n[p]\ncommonName = supplied\n"
+        for name, text in (("ca.cnf", config), ("index", ""), ("serial", "10\n")):
+            (folder / name).write_text(text, encoding="utf-8")
+        self.openssl("req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout tls.key -out tls.csr -subj /CN=drill")
+
+    def openssl(self, words):
+        return subprocess.run(["openssl", *words.split()], cwd=self.folder, check=True, capture_output=True).stdout
+
+    def issue(self, begin, end):
+        """One that is valid from and until so many days from now."""
+        dates = [time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + 86400 * days)) for days in (begin, end)]
+        self.openssl(f"ca -batch -notext -selfsign -config ca.cnf -keyfile tls.key -in tls.csr -out new.crt -startdate {dates[0]} -enddate {dates[1]}")
+        (self.folder / "new.crt").rename(self.path)
+
+    def public_key(self):
+        """As a JWK."""
+        x, y = (base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (lambda der: (der[-64:-32], der[-32:]))(self.openssl("pkey -in tls.key -pubout -outform DER")))
+        return {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "drill", "x": x, "y": y}
 
 
 def is_running(process):
@@ -263,10 +330,13 @@ def lost_zygotes(drill, prometheus):
 
 
 def full_compiles(drill, prometheus):
-    """More new scripts at once than may wait for their full compile."""
-    clients = [drill.run(drill.script(EXIT), "--tier", "native") for _ in range(40)]
-    for client in clients:
-        client.wait()
+    """More new scripts than may wait for their full compile (64), which takes longer than the baseline's."""
+    # addi a0, a0, 1
+    words = [0x00150513] * 4000 + EXIT
+    for _ in range(6):
+        clients = [drill.run(drill.script(words), "--tier", "native") for _ in range(15)]
+        for client in clients:
+            client.wait()
     drill.expect(prometheus, "AntaresFullCompilesLost")
 
 
@@ -357,15 +427,123 @@ def no_compiler(drill, prometheus):
     drill.expect(prometheus, "AntaresDown", "AntaresNoCompiler", "AntaresErrorBudgetFast", "AntaresErrorBudgetMedium", "AntaresErrorBudgetSlow")
 
 
+def full_queue(drill, prometheus):
+    """A run on the only worker, one that waits, and others that find no room; nobody takes their spans."""
+    clients = [drill.run(drill.script(ENDLESS), "--deadline-ms", "4000", "--max-cycles", "1000000000000", on=drill.crowded) for _ in range(12)]
+    drill.expect(prometheus, "AntaresTurnedAway", "AntaresSpansLost", on=drill.crowded)
+    for client in clients:
+        client.wait()
+
+
+def full_quota(drill, prometheus):
+    """A tenant that may have one call has many."""
+    clients = [drill.run(drill.script(ENDLESS), "--deadline-ms", "4000", "--max-cycles", "1000000000000", on=drill.degraded) for _ in range(12)]
+    drill.expect(prometheus, "AntaresQuotaRefused", on=drill.degraded)
+    for client in clients:
+        client.wait()
+
+
+def absent_object_store(drill, prometheus):
+    """Nobody listens where the object store should be; and then somebody who refuses."""
+
+    def ask():
+        drill.run(drill.script(EXIT), "--tier", "native", on=drill.crowded).wait()
+
+    for _ in range(5):
+        ask()
+    drill.expect(prometheus, "AntaresSharedTierAway")
+
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def refuse(self):
+            self.send_error(403)
+
+        do_GET = do_PUT = do_HEAD = do_POST = refuse
+
+        def log_message(self, *_):
+            pass
+
+    refusing = http.server.ThreadingHTTPServer(("127.0.0.1", drill.store), Refusing)
+    threading.Thread(target=refusing.serve_forever, daemon=True).start()
+    stop = threading.Event()
+
+    def go_on():
+        while not stop.is_set():
+            ask()
+
+    asking = threading.Thread(target=go_on)
+    asking.start()
+    try:
+        drill.expect(prometheus, "AntaresSharedTierRefused")
+    finally:
+        stop.set()
+        asking.join()
+        refusing.shutdown()
+
+
+def certificates(drill, prometheus):
+    """One that ends soon, one that has ended, one that has not begun; and a good one ends it all."""
+    drill.expect(prometheus, "AntaresCertificateEnds")
+    drill.certificate.issue(-2, -1)
+    drill.expect(prometheus, "AntaresCertificateLastDay")
+    drill.certificate.issue(1, 300)
+    drill.expect(prometheus, "AntaresCertificateNotYetValid")
+    drill.certificate.issue(-1, 300)
+    drill.expect_end(prometheus, "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid")
+
+
+def useless_key_sets(drill, prometheus):
+    good = drill.key_set.read_text(encoding="utf-8")
+    drill.key_set.write_text("none", encoding="utf-8")
+    drill.expect(prometheus, "AntaresReloadsFail")
+    drill.key_set.write_text('{"keys": []}', encoding="utf-8")
+    drill.expect(prometheus, "AntaresKeysGone")
+    drill.key_set.write_text(good, encoding="utf-8")
+    drill.expect_end(prometheus, "AntaresKeysGone")
+
+
+def small_volume(drill, prometheus):
+    """A store on a file system without room from the start."""
+    drill.expect(prometheus, "AntaresNotServing", on=drill.full)
+
+
+def no_worker_program(drill, prometheus):
+    """The program of the workers is gone, and the process that they are forked from ends."""
+    for name in ("antares-run-worker", "antares-compile-worker"):
+        (drill.workers / name).unlink()
+    for zygote in children(drill.crowded.process.pid):
+        os.kill(zygote, signal.SIGKILL)
+    drill.expect(prometheus, "AntaresNotServing", on=drill.crowded)
+
+
+def no_runners(drill, prometheus):
+    """Prometheus finds the compiler alone, and then all again."""
+    prometheus.forget([f"127.0.0.1:{drill.compiler.metrics}"])
+    drill.expect(prometheus, "AntaresGone")
+    prometheus.forget(prometheus.targets)
+    drill.expect_end(prometheus, "AntaresGone")
+
+
 def no_targets(drill, prometheus):
     prometheus.forget()
     drill.expect(prometheus, "AntaresAbsent")
 
 
-STEPS = [
-    missing_layer, full_audit_log, absent_node, lost_store, busy_workers, violation, lost_workers, lost_zygotes, full_compiles,
-    compile_queue, full_folder, full_volume, silent_receiver, no_compiler, no_targets,
-]
+# What is broken, in order, and the states of outages.py that it makes.
+STEPS = {
+    missing_layer: [], small_volume: ["no space under the store (`no_space`)"],
+    certificates: ["a certificate has ended", "a certificate is not valid yet"],
+    useless_key_sets: ["changed keys or certificates are of no use", "the key set of tokens has no key any more"],
+    full_audit_log: ["the audit log cannot be written (`audit.required`: calls are refused)"],
+    absent_node: ["the CKB node is away (`node.rpc`: calls without cells fail)"],
+    full_quota: ["a tenant is refused by its quota"],
+    lost_store: ["the store's directory is gone (`lost`)"], full_queue: ["the queue is full (`runner.queue_max`)"],
+    absent_object_store: ["the object store is away", "the object store refuses"], no_worker_program: ["workers cannot be started"],
+    busy_workers: [], violation: ["a worker violated the sandbox policy"], lost_workers: ["workers die"], lost_zygotes: [], full_compiles: [],
+    compile_queue: [], full_folder: [], full_volume: ["uploads find the volume full"], silent_receiver: [],
+    no_runners: ["all runners leave the discovery while a compiler lives"],
+    no_compiler: ["a process is gone, or does not start (configuration, a missing layer)", "no compiler answers a runner, which interprets", "calls fail"],
+    no_targets: ["all targets are gone"],
+}
 
 
 def main():

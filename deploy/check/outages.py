@@ -1,5 +1,5 @@
 """Every state in which a component refuses calls or does not serve fires an alert within ten minutes, on the series of each shipped way of
-scraping. Promtool runs the rules; the table of what fired when stands in deploy/RUNBOOK.md.
+scraping. Promtool runs the rules; the table of what fired when stands in deploy/RUNBOOK.md. Those states that drill.py makes are marked.
 
 Usage: outages.py [--write]      without it: status 1 if a state has no alert in time, or the runbook's table is another
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import drill
 import scraping
 import yaml
 
@@ -48,6 +49,9 @@ STATES = {
     "changed keys or certificates are of no use": ("AntaresReloadsFail", {'antares_reloads_total{kind="jwks", result="failed"}': ("0", "+1")}),
     "calls fail": ("AntaresErrorBudgetFast", {'rpc_server_call_duration_seconds_count{rpc_method="antares.v1.RunnerService/Execute", rpc_response_status_code="INTERNAL"}': ("0", "+60")}),
     "native code is refused by the check of machine code": ("AntaresCodeRefused", {'antares_code_refused_total{role="compile"}': ("0", "+1")}),
+    "the object store is away": ("AntaresSharedTierAway", {'antares_tier_breaker_state{state="open"}': ("0", "1")}),
+    "the object store refuses": ("AntaresSharedTierRefused", {'antares_tier_failures_total{kind="refused"}': ("0", "+5")}),
+    "workers die": ("AntaresWorkersLost", {'antares_workers_lost_total{role="run"}': ("0", "+5")}),
     "a worker violated the sandbox policy": ("AntaresSandboxViolation", {'antares_sandbox_violations_total{role="run"}': ("0", "+1")}),
 }
 
@@ -100,8 +104,11 @@ def table():
             raise SystemExit(f"{name}: {alert} does not fire within {LATEST} minutes, by way of scraping: {times}")
         minutes[name] = max(times)
     severity = dict(re.findall(r"alert: (\w+)\n(?:.*\n)*?        labels: \{severity: (\w+)\}", RULES.read_text(encoding="utf-8")))
-    rows = ["| state | alert | kind | fires after |", "|---|---|---|---|"]
-    rows += [f"| {name} | {STATES[name][0]} | {severity[STATES[name][0]]} | {minutes[name]} min |" for name in STATES]
+    made = {state for states in drill.STEPS.values() for state in states}
+    if made - set(STATES):
+        raise SystemExit(f"drill.py makes states that are none: {sorted(made - set(STATES))}")
+    rows = ["| state | alert | kind | fires after | drill |", "|---|---|---|---|---|"]
+    rows += [f"| {name} | {STATES[name][0]} | {severity[STATES[name][0]]} | {minutes[name]} min | {'yes' if name in made else ''} |" for name in STATES]
     return "\n".join(rows)
 
 

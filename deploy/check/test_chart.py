@@ -65,6 +65,32 @@ class Chart(unittest.TestCase):
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
 
+    def test_the_disk_of_empty_dirs_is_requested(self):
+        def requested(values, kind, name):
+            return pod(render(values), kind, name)["containers"][0]["resources"]["requests"].get("ephemeral-storage")
+
+        shared, unclaimed = {"shared": {"url": "s3://bucket"}}, {"compiler": {"cache": {"persistent": False}}}
+        for values, kind, name, disk in (
+            ({}, "Deployment", "antares-runner", "16Mi"),
+            ({}, "StatefulSet", "antares-compiler", "64Mi"),
+            (shared, "Deployment", "antares-compiler", f"{64 + 2 * 2048 + 768}Mi"),
+            (unclaimed | {"single": {"enabled": True}}, "StatefulSet", "antares-server", f"{64 + 2 * 2048 + 768}Mi"),
+            ({"runner": {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}}, "Deployment", "antares-runner", "1Gi"),
+        ):
+            self.assertEqual(requested(values, kind, name), disk, (values, name))
+
+    def test_severities_and_endpoints_as_another_monitoring_wants_them(self):
+        rules = {"enabled": True, "severities": {"page": "critical"}, "overrides": {"AntaresDown": {"severity": "own"}}}
+        encrypted = {"scheme": "https", "tlsConfig": {"caFile": "/ca"}, "path": "/other"}
+        objects = render({"monitoring": {"rules": rules, "serviceMonitor": {"enabled": True, "endpoint": encrypted}}})
+        groups = objects[("PrometheusRule", "antares")]["spec"]["groups"]
+        severities = {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"] if "alert" in rule}
+        self.assertEqual(set(severities.values()), {"critical", "ticket", "own"})
+        self.assertEqual(severities["AntaresDown"], "own")
+        (endpoint,) = objects[("ServiceMonitor", "antares")]["spec"]["endpoints"]
+        self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"], endpoint["path"]), ("https", {"caFile": "/ca"}, "/metrics"))
+        self.assertEqual([one["targetLabel"] for one in endpoint["relabelings"] if "targetLabel" in one], ["job"])
+
     def targets(self, kind, chart=CHART):
         """Labels of a runner's target in one of the chart's ways of scraping."""
         objects = render({"monitoring": {kind[0].lower() + kind[1:]: {"enabled": True}}}, chart)

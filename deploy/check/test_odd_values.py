@@ -3,6 +3,7 @@ wants strings. $HELM is the program; chart.sh sets it."""
 
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -11,8 +12,10 @@ from test_chart import CHART
 
 # Texts that YAML reads as a number, a boolean, null, a date or a map.
 ODD = ["123", "1e3", "0x10", "0o17", "1_000", ".5", "-1", "+1", "1:30", "yes", "no", "on", "off", "y", "true", "null", "~", "2026-11-26", ".inf", "12e03"]
-# Names of releases: DNS labels.
+# Names of releases: DNS labels. Those that begin with a digit need a prefix of objects that does not.
 RELEASES = ["123", "1e3", "0x10", "0o17", "1-000", "yes", "no", "on", "off", "y", "true", "null", "2026-11-26", "12e03", "0"]
+# What no object may be called, wherever a name is taken, and in a prefix of names.
+NO_NAMES = ["a.b-", "A", "a b", "a_b", "-a", "a/b"]
 
 
 def render(values, release="antares", namespace="default"):
@@ -52,10 +55,13 @@ def wrong_types(thing, place=""):
 
 def in_all_places(text):
     """Values in which the text stands wherever the chart takes a word."""
-    own = {"podAnnotations": {"note": text}, "nodeSelector": {"pool": text}, "priorityClassName": text, "runtimeClassName": text}
+    own = {"podAnnotations": {"note": text}, "nodeSelector": {"pool": text}}
+    is_name = re.fullmatch("[a-z0-9]([-a-z0-9.]*[a-z0-9])?", text)
+    name = text if is_name else ""
+    own |= {"priorityClassName": name, "runtimeClassName": name}
     return {
         "commonLabels": {"team": text},
-        "compiler": own | {"cache": {"storageClass": text}},
+        "compiler": own | {"cache": {"storageClass": name}},
         "runner": own,
         "serviceAccount": {"annotations": {"role": text}},
         "monitoring": {"labels": {"release": text}, "podMonitor": {"enabled": True}, "rules": {"enabled": True}},
@@ -82,8 +88,26 @@ class OddValues(unittest.TestCase):
     def test_releases_and_namespaces_that_look_like_something_else(self):
         for text in RELEASES:
             with self.subTest(text):
-                objects = render({"fullnameOverride": text, "nameOverride": text}, release=text, namespace=text)
-                self.expect_strings(objects, text)
+                prefix = f"a-{text}" if text[0].isdigit() else text
+                self.expect_strings(render({"fullnameOverride": prefix, "nameOverride": text}, release=text, namespace=text), text)
+
+    def test_names_that_kubernetes_refuses_are_refused_with_their_value(self):
+        one, other = NO_NAMES, [*NO_NAMES, "a.b"]
+        places = {
+            "fullnameOverride": [*other, "1"], "nameOverride": other, "namespaceOverride": other, "tls.secret": one, "auth.jwksSecret": one,
+            "serviceAccount.name": one, "compiler.cache.existingClaim": one, "runner.priorityClassName": one, "dashboard.namespace": other,
+        }
+        for place, names in places.items():
+            for name in names:
+                values = name
+                for key in reversed(place.split(".")):
+                    values = {key: values}
+                with self.subTest(f"{place}: {name}"), self.assertRaisesRegex(ValueError, place.rpartition(".")[2]):
+                    render(values)
+        for release in ("1", "a.b"):
+            with self.subTest(release), self.assertRaisesRegex(ValueError, "set fullnameOverride"):
+                render({}, release=release)
+            render({"fullnameOverride": "a"}, release=release)
 
     def test_values_that_are_no_strings_become_some(self):
         for value, text in ((123, "123"), (20261126, "20261126"), (True, "true"), (1.5, "1.5"), (0, "0")):

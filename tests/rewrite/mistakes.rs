@@ -199,8 +199,13 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
 fn words_of_data_are_entries_if_they_may_be_addresses() {
     let (low, high, word) = (mul(A2, A0, A1), mulhu(A3, A0, A1), CODE + 8);
     let behind = |start: &[u8], zeros: usize| [start, &vec![0; zeros], &word.to_le_bytes()].concat();
+    // Of 32 bits, with something behind it.
+    let half = |zeros: usize| [&vec![0; zeros], &word.to_le_bytes()[..4], &[0xff; 4]].concat();
     for (name, data, is_named, is_entry) in [
         ("aligned", behind(&[], 4), false, true),
+        ("of 32 bits", half(4), false, true),
+        ("of 32 bits, not aligned", half(2), false, false),
+        ("of 32 bits, not aligned, of a symbol", half(2), true, true),
         ("not aligned", behind(&[], 2), false, false),
         ("not aligned, of a symbol", behind(&[], 2), true, true),
         ("of a symbol alone", Vec::new(), true, false),

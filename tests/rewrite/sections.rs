@@ -39,8 +39,16 @@ fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
     let text = if is_library { text.replace("la gp,__global_pointer$", "") } else { text.to_owned() };
     let (path, elf) = (folder.join("case.s"), folder.join("case"));
     fs::write(&path, text).unwrap();
+    // Of the label inside, which no relocation names.
+    let script = "SECTIONS { .table ALIGN(4) : { LONG(work + 4) LONG(0xffffffff) } } INSERT AFTER .data;";
+    fs::write(folder.join("case.ld"), script).unwrap();
     let mut command = Command::new(tools[0]);
-    command.args(&tools[1..]).args(guests::GUEST_FLAGS).arg("-march=rv64imac").arg("-Wl,--no-gc-sections");
+    command
+        .current_dir(folder)
+        .args(&tools[1..])
+        .args(guests::GUEST_FLAGS)
+        .arg("-march=rv64imac")
+        .arg("-Wl,--no-gc-sections");
     if tools == LLVM {
         command.arg("-Wl,--no-rosegment,-zseparate-code,-zmax-page-size=4096");
     }
@@ -120,6 +128,13 @@ fn linkings() -> Vec<Linking> {
         ),
         ("a difference of a byte", BOTH, KEPT, source(call, ".data\n.byte .Linside-_start"), Left),
         ("an address of 32 bits", BOTH, KEPT, source(call, ".data\n.word .Linside"), Left),
+        (
+            "an address of 32 bits by a linker script",
+            BOTH,
+            &["-Wl,-q", "-Wl,-T,case.ld"],
+            source(call, ".data\n.word 1"),
+            Left,
+        ),
         ("an address by two instructions", BOTH, KEPT, source("lla a5,.Linside\ncall work", ""), Left),
         ("a folded call", BOTH, KEPT, source(call, &recursion), Rewritten),
         (

@@ -6,7 +6,10 @@
 mod plan;
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -84,8 +87,8 @@ async fn stores_again(client: &mut Client, number: u64, what: &str) {
     }
 }
 
-/// At each write, sync and new file in turn: once, and then some for good.
-async fn at_each(kinds: u64, errno: u64) {
+/// At each of these operations in turn: `once`, and then some for good.
+async fn at_each(kinds: u64, errno: u64, once: std::ops::Range<u64>) {
     let (disk, data) = (Disk::new(), tempfile::tempdir().unwrap());
     let server = start(&disk, &data, "[compiler]\nbaseline = false\n");
     let mut client = Client::connect(&server).await;
@@ -94,7 +97,7 @@ async fn at_each(kinds: u64, errno: u64) {
     assert!(compile(&mut client, &kept).await.unwrap().stored);
     let (mut failed, mut number) = (0, 1);
     for (first, count) in
-        (1..FAULTS).step_by(3).map(|first| (first, 1)).chain([(1, FOR_GOOD), (3, FOR_GOOD), (8, FOR_GOOD)])
+        once.step_by(3).map(|first| (first, 1)).chain([(1, FOR_GOOD), (3, FOR_GOOD), (8, FOR_GOOD)])
     {
         let what = format!("error {errno} at operation {first}, {count} times");
         disk.fail(kinds, first, count, errno);
@@ -112,18 +115,173 @@ async fn at_each(kinds: u64, errno: u64) {
         "{failed} operations failed; store errors {}",
         server.metric("antares_cache_store_errors_total")
     );
-    assert!(failed > 10, "nothing failed: the test does not test");
+    assert!(failed > 5, "nothing failed: the test does not test");
     assert_eq!(server.stop(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_costs_no_answer() {
-    at_each(WRITES | NAMES, ENOSPC).await;
+    at_each(WRITES | NAMES, ENOSPC, 1..FAULTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_fails_costs_no_answer() {
-    at_each(WRITES | SYNCS | NAMES, EIO).await;
+    at_each(WRITES | SYNCS | NAMES, EIO, 1..FAULTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_refuses_costs_no_answer() {
+    const EACCES: u64 = 13;
+    const EROFS: u64 = 30;
+    for errno in [EACCES, EROFS] {
+        at_each(WRITES | NAMES, errno, 1..4).await;
+    }
+}
+
+/// A file system in memory under the store of a server.
+struct Volume(PathBuf);
+
+impl Volume {
+    /// None, and says why, where none can be mounted.
+    fn mount(data: &TempDir, options: &str) -> Option<Self> {
+        let folder = Server::store(data);
+        fs::create_dir_all(&folder).unwrap();
+        let mount = format!("mount -t tmpfs -o {options} none");
+        match command(&mount, &folder) {
+            Ok(()) => Some(Self(folder)),
+            Err(error) => {
+                println!("skipped: a file system of its own is root's to mount: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = command("umount -l", &self.0);
+    }
+}
+
+/// Runs the words with `folder` behind them.
+fn command(words: &str, folder: &Path) -> Result<(), String> {
+    let mut words = words.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words).arg(folder).output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+/// Takes all the room that `folder` has.
+fn fill(folder: &Path) {
+    let mut ballast = File::create(folder.join("ballast")).unwrap();
+    while ballast.write_all(&[0; 4096]).is_ok() {}
+}
+
+/// Leaves less room than a store begins with, and enough to open one.
+fn crowd(folder: &Path) {
+    fill(folder);
+    let ballast = File::options().write(true).open(folder.join("ballast")).unwrap();
+    ballast.set_len(ballast.metadata().unwrap().len() - (16 << 20)).unwrap();
+}
+
+/// Leaves no room for another file.
+fn use_inodes(folder: &Path) {
+    let files = folder.join("files");
+    fs::create_dir(&files).unwrap();
+    (0..).map(|number: u32| files.join(number.to_string())).find(|path| File::create(path).is_err());
+}
+
+fn free_inodes(folder: &Path) {
+    fs::remove_dir_all(folder.join("files")).unwrap();
+}
+
+fn empty(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    }
+}
+
+/// Writes over all that is stored, and not over keys.
+fn damage(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.path() {
+            path if path.ends_with("keys") => {}
+            path if path.is_dir() => damage(&path),
+            path => fs::write(&path, vec![0xa5; fs::read(&path).unwrap().len()]).unwrap(),
+        }
+    }
+}
+
+/// When a volume fails.
+#[derive(PartialEq)]
+enum When {
+    AtStart,
+    Running,
+}
+
+/// What happens to a volume, and what `antares_cache_state` says then.
+struct Failing {
+    name: &'static str,
+    when: When,
+    breaks: fn(&Path),
+    state: &'static str,
+    is_serving: bool,
+    /// What ends it without a restart, if anything does.
+    mends: Option<fn(&Path)>,
+}
+
+fn failing() -> [Failing; 6] {
+    use When::{AtStart, Running};
+    let free = |folder: &Path| fs::remove_file(folder.join("ballast")).unwrap();
+    let of = |name, when, breaks, state, is_serving, mends| Failing {
+        name,
+        when,
+        breaks,
+        state,
+        is_serving,
+        mends,
+    };
+    [
+        of("almost full at start", AtStart, crowd, "no_space", false, Some(free)),
+        of("full", Running, fill, "ready", true, Some(free)),
+        of("damaged", AtStart, damage, "rebuilt", true, None),
+        of("emptied", Running, empty, "lost", false, None),
+        of("unmounted", Running, |folder| command("umount -l", folder).unwrap(), "lost", false, None),
+        of("without inodes", Running, use_inodes, "ready", true, Some(free_inodes)),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_that_fail_cost_no_answer() {
+    for Failing { name, when, breaks, state, is_serving, mends } in failing() {
+        let data = tempfile::tempdir().unwrap();
+        let Some(volume) = Volume::mount(&data, "size=96m,nr_inodes=4096") else { return };
+        let sections = "[cache]\nallow_any_filesystem = true\nbudget_bytes = 1048576\n[compiler]\nscript_bytes_max = 524288\n";
+        let start = || Server::start_unread(&[], &data, sections).0;
+        let mut server = start();
+        if when == When::AtStart {
+            stores_again(&mut Client::connect(&server).await, 0, name).await;
+            assert_eq!(server.stop(), Some(0));
+            breaks(&volume.0);
+            server = start();
+        }
+        let mut client = Client::connect(&server).await;
+        if when == When::Running {
+            stores_again(&mut client, 0, name).await;
+            breaks(&volume.0);
+        }
+        goes_on(&mut client, 10, name).await;
+        let is_told = || server.metric(&format!("antares_cache_state{{state=\"{state}\"}}")) > 0.0;
+        until(&format!("{name}: it is {state}"), || is_told() && server.is_ready() == is_serving);
+        goes_on(&mut client, 20, name).await;
+        if let Some(mends) = mends {
+            mends(&volume.0);
+            until(&format!("{name}: all serves"), || server.is_ready());
+            stores_again(&mut client, 30, name).await;
+        }
+        assert_eq!(server.stop(), Some(0), "{name}");
+        println!("{name}: {state}");
+    }
 }
 
 /// Times of `count` runs of a script whose native code is at hand.

@@ -32,26 +32,34 @@ they write to memory files; and for the entries of a store beyond 2 GiB. */}}
 {{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (add (int .Values.runner.readyMiB) (int .Values.runner.hotCellsMiB)) (include "antares.nodeMiB" . | int) -}}
 {{- end -}}
 
-{{/* Resources with the memory limit that holds all of it: `dict "own" RESOURCES "MiB" LIST`. */}}
+{{/* Resources with the memory limit that holds all of it, and a request for what emptyDirs may hold: `dict "own" RESOURCES "MiB" LIST
+"diskMiB" NUMBER`. */}}
 {{- define "antares.resources" -}}
 {{- $sum := 0 -}}
 {{- range .MiB }}{{ $sum = add $sum (int .) }}{{ end -}}
-{{- toYaml (mergeOverwrite (deepCopy .own) (dict "limits" (dict "memory" (printf "%dMi" $sum)))) -}}
+{{- $disk := dict "requests" (dict "ephemeral-storage" (printf "%dMi" (int .diskMiB))) -}}
+{{- toYaml (mergeOverwrite $disk (deepCopy .own) (dict "limits" (dict "memory" (printf "%dMi" $sum)))) -}}
+{{- end -}}
+
+{{/* What the emptyDirs of a compiler may hold, MiB: /tmp, and the cache without a claim. */}}
+{{- define "antares.compilingDiskMiB" -}}
+{{- $isClaimed := and .Values.compiler.cache.persistent (empty .Values.shared.url) -}}
+{{- add 64 ($isClaimed | ternary 0 (include "antares.cacheVolumeMiB" . | int)) -}}
 {{- end -}}
 
 {{- define "antares.compilerResources" -}}
 {{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) -}}
-{{- include "antares.resources" (dict "own" .Values.compiler.resources "MiB" $parts) -}}
+{{- include "antares.resources" (dict "own" .Values.compiler.resources "MiB" $parts "diskMiB" (include "antares.compilingDiskMiB" .)) -}}
 {{- end -}}
 
 {{- define "antares.runnerResources" -}}
 {{- $parts := list (include "antares.serviceMiB" .Values.runner) (include "antares.runningMiB" .) -}}
-{{- include "antares.resources" (dict "own" .Values.runner.resources "MiB" $parts) -}}
+{{- include "antares.resources" (dict "own" .Values.runner.resources "MiB" $parts "diskMiB" 16) -}}
 {{- end -}}
 
 {{- define "antares.serverResources" -}}
 {{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) (include "antares.runningMiB" .) -}}
-{{- include "antares.resources" (dict "own" .Values.single.resources "MiB" $parts) -}}
+{{- include "antares.resources" (dict "own" .Values.single.resources "MiB" $parts "diskMiB" (include "antares.compilingDiskMiB" .)) -}}
 {{- end -}}
 
 {{/* Budgets of a listener, from the values of its workload. */}}

@@ -13,10 +13,12 @@ releases that begin alike do not meet. */}}
 {{- $name = .Release.Name -}}
 {{- end -}}
 {{- if gt (len $name) 40 -}}
-{{- printf "%s-%s" ($name | trunc 31 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
-{{- else -}}
-{{- $name | trimSuffix "-" -}}
+{{- $name = printf "%s-%s" ($name | trunc 31 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "names of objects would begin with %q, and those of services are lower-case letters, digits and -, the first a letter: set fullnameOverride" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{/* A map whose values Kubernetes wants as strings, whatever YAML took them for; what is null is left out. */}}

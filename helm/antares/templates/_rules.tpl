@@ -39,7 +39,7 @@ to be off, or to have another threshold, must be so. */}}
 {{- end -}}
 {{- $rule := dict "alert" .rule.alert "expr" $expr -}}
 {{- with .own.for | default (get .rule "for") }}{{ $_ := set $rule "for" . }}{{ end -}}
-{{- $severity := dict "severity" (.own.severity | default .rule.labels.severity) -}}
+{{- $severity := dict "severity" (.own.severity | default (get (.rules.severities | default dict) .rule.labels.severity | default .rule.labels.severity)) -}}
 {{- $_ := set $rule "labels" (include "antares.over" (list .rules.alertLabels .rule.labels .own.labels $severity) | fromJson) -}}
 {{- $runbook := dict -}}
 {{- with .rules.runbookUrl }}{{ $_ := set $runbook "runbook_url" (printf "%s#%s" . (lower $.rule.alert)) }}{{ end -}}

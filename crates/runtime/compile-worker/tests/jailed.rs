@@ -179,6 +179,26 @@ fn a_compile_is_limited_by_what_it_computes_and_not_by_how_long_others_have_the_
     });
     assert!(matches!(done(compiled).report, CompileReport::Done(_)));
     let computes = [&sample::elf()[..], b"c"].concat();
+    let zygote = pool.stats().zygote_pid.unwrap();
+    let before = ended_children_ticks(zygote);
     let verdict = compile(&pool, &computes, Stage::Object, limits);
     assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
+    // By the time that it computed, and not by the backstop, which is ten times as long.
+    let end = Instant::now() + PATIENCE;
+    let spent = loop {
+        assert!(Instant::now() < end, "the child is not waited for");
+        match ended_children_ticks(zygote) - before {
+            0 => std::thread::sleep(Duration::from_millis(5)),
+            spent => break spent,
+        }
+    };
+    let most = limits.wall_ms_max / 10 + 100;
+    assert!((most / 2..=most).contains(&spent), "{spent} hundredths of a second");
+}
+
+/// Processor time of the children of `zygote` that have ended, hundredths of a second.
+fn ended_children_ticks(zygote: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{zygote}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    fields.skip(13).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }

@@ -119,7 +119,8 @@ impl Linked {
         // The file's header, which may be loaded, has numbers that are no addresses.
         let header = |start: u64| u64::from(image.bytes(start) == Some(elf::ELFMAG)) * HEADER_BYTES;
         let places = image.segments.iter().flat_map(|(start, end)| start + header(*start)..*end);
-        let word = |place: u64| Some((image.bytes(place).map(u64::from_le_bytes)?, place));
+        // Of 32 bits, which those of 64 begin with: no code is beyond.
+        let word = |place: u64| Some((image.bytes(place).map(u32::from_le_bytes)?.into(), place));
         let is_taken = |&(word, place): &(u64, u64)| {
             let may_be = place.is_multiple_of(4) || self.labels.contains(&word);
             may_be && self.is_code(word) && !self.is_code(place)
