@@ -17,7 +17,6 @@ use antares_profile::evidence::{Evidence, limits};
 use antares_profile_view::{Programs, Sources, View};
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::anyhow;
-use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
@@ -32,7 +31,7 @@ use crate::{
     output,
     output::report::{self, Report, ServerDiagnosis},
     output::source_maps::SourceMaps,
-    output::verdict::{self, Group, Verdict},
+    output::verdict::{self, Verdict},
 };
 
 /// Bytes of a table of error codes, at most.
@@ -182,7 +181,8 @@ pub fn of_verdict(
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
     let mut found = Vec::new();
     for (group, cycles_max) in wanted {
-        let Some(selected) = group.name() else { continue };
+        let Ok(cell) = group.cell.parse::<crate::args::CellName>() else { continue };
+        let selected = (group.kind, cell.0);
         if group.error.as_ref().is_some_and(|error| error.kind == "ScriptNotFound") {
             let (is_type, source, index) = place(selected);
             let near = mock.near_code(is_type, source, index);
@@ -202,7 +202,7 @@ pub fn of_verdict(
             error: group.error.as_ref().and_then(|error| error.vm_error.as_deref()),
             code_hash: code_hash.as_deref(),
         };
-        let name = (args.verbose > 1).then(|| format!("{} {}", group.kind_name(), group.cell));
+        let name = (args.verbose > 1).then(|| format!("{} {}", group.kind.name(), group.cell));
         found.push(print_diagnosis(&answer, &known, args, name)?);
     }
     Ok(found)
@@ -254,15 +254,8 @@ fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u6
         cycles_max,
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: request.json.len() as u64,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
         is_alone: true,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..VerifyJob::default()
     }
 }
 
@@ -413,23 +406,4 @@ fn tree(view: &View<'_>) -> String {
         }
     }
     text
-}
-
-impl Group {
-    /// The group by one of its cells.
-    fn name(&self) -> Option<Selected> {
-        let cell: crate::args::CellName = self.cell.parse().ok()?;
-        let kind = match self.kind {
-            verdict::Kind::Lock => antares_pool::job::GroupKind::Lock,
-            verdict::Kind::Type => antares_pool::job::GroupKind::Type,
-        };
-        Some((kind, cell.0))
-    }
-
-    fn kind_name(&self) -> &'static str {
-        match self.kind {
-            verdict::Kind::Lock => "lock",
-            verdict::Kind::Type => "type",
-        }
-    }
 }

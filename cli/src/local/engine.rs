@@ -8,10 +8,7 @@ use std::{
 use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
     NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
-    job::{
-        HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob,
-        VerifyReport,
-    },
+    job::{HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
 };
 use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
@@ -180,22 +177,16 @@ fn verify_in(
         .map_err(Failure::Service)?;
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
-        form: TransactionForm::Molecule,
         rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         group: request.group,
         tier: request.tier,
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
-        document: Bytes::new(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
-        library_digests: Vec::new(),
         cells: parsed.cells(),
         is_alone: true,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..VerifyJob::default()
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =

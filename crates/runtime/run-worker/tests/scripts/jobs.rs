@@ -52,20 +52,10 @@ pub(crate) fn batch(args: &[&str]) -> BatchJob {
 pub(crate) fn verification(form: TransactionForm, bytes: usize) -> VerifyJob {
     VerifyJob {
         form,
-        rules: Rules::default(),
-        group: None,
         tier: Tier::Interpreter,
         cycles_max: 100_000_000,
         debug_bytes_max: 1 << 20,
         transaction_bytes: bytes as u64,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: false,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..VerifyJob::default()
     }
 }
