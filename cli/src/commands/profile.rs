@@ -12,7 +12,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_pool::{
-    Sealed, Verdict as PoolVerdict,
+    Sealed,
     job::{
         ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, SharedCell, Tier,
         TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
@@ -333,18 +333,8 @@ fn request(
     let pool = workers::start("antares-run-worker")?;
     let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
     let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
-    match verdict {
-        PoolVerdict::Done(report) => Ok(report),
-        PoolVerdict::DeadlineExceeded => {
-            Err(workers::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the run violated the sandbox policy: {detail}")))
-        }
-        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
-            Err(workers::ours(format!("the run worker was lost: {detail}")))
-        }
-    }
+    let late = format!("no profile within {} ms: see --deadline-ms", deadline.as_millis());
+    workers::done(verdict, ("run", "run"), late)
 }
 
 fn finish(

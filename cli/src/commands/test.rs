@@ -190,18 +190,7 @@ fn answer(
 
 fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure> {
     let Built { json, expected } = built;
-    let request = Request {
-        json,
-        is_bare: false,
-        environment: Environment::default(),
-        group: None,
-        tier: Tier::Auto,
-        code: CodeArgs { full: false, no_cache: false },
-        cycles_max: None,
-        deadline: None,
-        recheck: false,
-        diagnosis: false,
-    };
+    let request = Request { json, ..Request::default() };
     let verdict = match engine::verify(&request) {
         // The transaction is consistent in itself, but not what a node takes.
         Err(Failure::Usage(error)) => Verdict::without_figures(Outcome::Failed, format!("{error:#}")),

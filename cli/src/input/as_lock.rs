@@ -23,15 +23,14 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let mock = args.lock.to_mock(&args.script.elf)?;
     let request = verify_request::Request {
         json: mock.to_json(),
-        is_bare: false,
         environment: Environment::of_version(args.script.machine.vm_version),
-        group: None,
         tier: args.tier,
         code: args.code,
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
         recheck: args.recheck,
         diagnosis: args.diagnosis.is_for_server(args.json),
+        ..verify_request::Request::default()
     };
     let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;
     verify::print_verdict(&request, &report, &args.diagnosis, args.json)?;

@@ -115,15 +115,7 @@ pub(crate) fn of_run(
     if !is_wanted(is_failure, report.cycles, args) {
         return Ok(Vec::new());
     }
-    let job = RunJob {
-        options: request.options,
-        tier: Tier::Interpreter,
-        args: request.args.clone(),
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    let job = request.job(Tier::Interpreter);
     let answer =
         run_worker(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
     let mut programs = Programs::new();
@@ -245,17 +237,13 @@ fn is_wanted(is_failure: bool, cycles: u64, args: &DiagnosisArgs) -> bool {
 type Selected = (antares_pool::job::GroupKind, antares_pool::job::CellName);
 
 fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u64) -> VerifyJob {
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     VerifyJob {
         form: TransactionForm::Json,
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         group: Some(group),
         tier: Tier::Interpreter,
         cycles_max,
-        debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: request.json.len() as u64,
-        is_alone: true,
-        ..VerifyJob::default()
+        ..request.job()
     }
 }
 
@@ -303,18 +291,9 @@ fn run_worker(
     let file = workers::seal(bytes)?;
     let pool = workers::start("antares-run-worker")?;
     let deadline = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    match pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)? {
-        PoolVerdict::Done(report) => Ok(report),
-        PoolVerdict::DeadlineExceeded => {
-            Err(workers::ours(format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis())))
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the second run violated the sandbox policy: {detail}")))
-        }
-        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
-            Err(workers::ours(format!("the run worker was lost: {detail}")))
-        }
-    }
+    let verdict = pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)?;
+    let late = format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis());
+    workers::done(verdict, ("second run", "run"), late)
 }
 
 /// What names the evidence.

@@ -33,15 +33,7 @@ use crate::{
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let elf = seal(&request.elf)?;
     let code = Code::new(request.code);
-    let job = RunJob {
-        options: request.options,
-        tier: request.tier,
-        args: request.args.clone(),
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    let job = request.job(request.tier);
     let find = || match request.tier {
         Tier::Interpreter => Ok(None),
         Tier::Native => code.find(&elf, request.options).map(Some),
@@ -175,18 +167,11 @@ fn verify_in(
     let transaction = Sealed::new("transaction", &parsed.document())
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
-        group: request.group,
-        tier: request.tier,
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
         cells: parsed.cells(),
-        is_alone: true,
-        ..VerifyJob::default()
+        ..request.job()
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =
