@@ -19,8 +19,7 @@ fn changed_code_has_another_key() {
                 Err(refusal) => code.extend(refusal.into_bytes()),
             }
         }
-        inputs.extend(elf);
-        inputs.extend([case.options.vm_version.to_le_bytes()[0], case.options.isa.0]);
+        inputs.extend(case.head.into_bytes());
         options = Some(case.options);
     }
     let key = Sha256Digest::for_artifact(Sha256Digest::of(&inputs), options.unwrap(), CodeTier::Full);

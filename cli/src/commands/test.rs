@@ -10,13 +10,12 @@ use std::{
 };
 
 use crate::draft::{Built, Expected};
-use antares_abi::{Sha256Digest, Tier};
-use antares_transaction::Environment;
+use antares_abi::Sha256Digest;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 
 use crate::{
-    args::{CodeArgs, DiagnosisArgs, TestArgs},
+    args::{DiagnosisArgs, TestArgs},
     commands::{
         runnable::{collect, in_parallel, is_transaction},
         verify::{read_draft, read_transaction},

@@ -8,14 +8,11 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
-use antares_pool::{
-    Verdict as PoolVerdict,
-    job::{DiagnosisJob, DiagnosisReport, ProfileJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
-};
+use antares_pool::job::{DiagnosisJob, DiagnosisReport, ProfileJob, Tier, TransactionForm, VerifyJob};
 use antares_profile::Profile;
 use antares_profile::evidence::{Evidence, limits};
 use antares_profile_view::{Programs, Sources, View};
-use antares_transaction::{Environment, Mock, programs};
+use antares_transaction::{Mock, programs};
 use anyhow::anyhow;
 use serde::Serialize;
 
@@ -26,7 +23,7 @@ use crate::{
     input::parsed_transaction,
     input::run_request,
     input::verify_request,
-    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
+    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
     local::workers,
     output,
     output::report::{self, Report, ServerDiagnosis},

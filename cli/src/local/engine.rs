@@ -8,9 +8,9 @@ use std::{
 use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
     NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
-    job::{HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
+    job::{HotProgram, LibraryOf, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
 };
-use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ use crate::{
     input::parsed_transaction::{self, ParsedTransaction},
     input::run_request::Request,
     input::verify_request,
-    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
+    limits::DEADLINE_MS_DEFAULT,
     local::head_start,
     local::native::{Code, Native, join},
     local::race::{self, First},
