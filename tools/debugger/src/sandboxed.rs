@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cli::{
     args::CodeArgs, input::verify_request, limits::DEADLINE_MS_MAX, local::engine, local::native::Code,
     output::verdict::Group,
@@ -122,7 +122,10 @@ impl Rival for Native {
         let programs = programs(&target.mock, &target.environment);
         programs.iter().take(1).any(|program| {
             let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            program.vm_versions.iter().any(|version| code.has(&program.elf, options(*version)))
+            program
+                .vm_versions
+                .iter()
+                .any(|version| code.has(Sha256Digest::of(&program.elf), options(*version)))
         })
     }
 
