@@ -1,6 +1,6 @@
 //! `antares coverage`: what ran of the sources of scripts, over many runs and transactions.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, fmt::Write as _, fs, iter, path::Path, process::ExitCode};
 
 use antares_profile_view::{
     CoverageFigures, CoverageShare, CoveredFile, SourceCoverage, Sources, coverage_page, write_lcov,
@@ -114,7 +114,7 @@ fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
 fn shape(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) -> CoverageShape<'_> {
     let files = files.iter().map(|(name, file)| FileShape {
         file: name,
-        figures: CoverageFigures::of([file]),
+        figures: CoverageFigures::of(iter::once(file)),
         missed_lines: file.lines.iter().filter(|(_, count)| **count == 0).map(|(line, _)| *line).collect(),
         missed_functions: file
             .functions
@@ -129,7 +129,7 @@ fn shape(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>)
 fn text(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) -> String {
     let mut text = format!("{:>9} {:>9} {:>9}  file\n", "lines", "functions", "branches");
     for (name, file) in files {
-        let CoverageFigures { lines, functions, branches, .. } = CoverageFigures::of([file]);
+        let CoverageFigures { lines, functions, branches, .. } = CoverageFigures::of(iter::once(file));
         let _ = writeln!(text, "{} {} {}  {name}", percent(lines), percent(functions), percent(branches));
     }
     let CoverageFigures { lines, functions, branches, undecided_branches } = all;

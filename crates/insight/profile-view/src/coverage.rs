@@ -82,17 +82,16 @@ pub struct CoverageFigures {
 
 impl CoverageFigures {
     /// Those of all `files` together.
-    pub fn of<'a>(files: impl IntoIterator<Item = &'a CoveredFile>) -> Self {
-        let plus = |sum: CoverageShare, share: CoverageShare| CoverageShare {
-            found: sum.found + share.found,
-            hit: sum.hit + share.hit,
-        };
-        files.into_iter().fold(Self::default(), |sum, file| Self {
-            lines: plus(sum.lines, file.line_share()),
-            functions: plus(sum.functions, file.function_share()),
-            branches: plus(sum.branches, file.branch_share()),
-            undecided_branches: sum.undecided_branches + file.undecided,
-        })
+    pub fn of<'a>(files: impl Iterator<Item = &'a CoveredFile> + Clone) -> Self {
+        let lines = files.clone().flat_map(|file| file.lines.values().map(|count| *count > 0));
+        let functions = files.clone().flat_map(|file| file.functions.values().map(|(_, count)| *count > 0));
+        let sides = files.clone().flat_map(|file| file.branches.values().flat_map(|branch| branch.sides));
+        Self {
+            lines: CoverageShare::of(lines),
+            functions: CoverageShare::of(functions),
+            branches: CoverageShare::of(sides.map(|count| count > 0)),
+            undecided_branches: files.map(|file| file.undecided).sum(),
+        }
     }
 }
 
@@ -103,18 +102,6 @@ impl CoveredFile {
         self.lines.retain(|line, _| is_there(*line));
         self.functions.retain(|_, (line, _)| is_there(*line));
         self.branches.retain(|(line, _), _| is_there(*line));
-    }
-
-    pub(crate) fn line_share(&self) -> CoverageShare {
-        CoverageShare::of(self.lines.values().map(|count| *count > 0))
-    }
-
-    pub(crate) fn function_share(&self) -> CoverageShare {
-        CoverageShare::of(self.functions.values().map(|(_, count)| *count > 0))
-    }
-
-    pub(crate) fn branch_share(&self) -> CoverageShare {
-        CoverageShare::of(self.branches.values().flat_map(|branch| branch.sides).map(|count| count > 0))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What ran of the sources as one page: a table of files, and each file with its lines. It loads nothing,
 //! sends nothing and needs no script.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, iter};
 
 use crate::{
     coverage::{CoverageFigures, CoverageShare, CoveredFile},
@@ -34,7 +34,7 @@ pub fn coverage_page(
     }
     page.push_str("</dl></header>\n<main><table>\n<tr><th>file</th><th>lines</th><th>functions</th><th>branches</th></tr>\n");
     for (number, (name, file)) in files.iter().enumerate() {
-        let [lines, functions, branches] = shares(CoverageFigures::of([file])).map(percent);
+        let [lines, functions, branches] = shares(CoverageFigures::of(iter::once(file))).map(percent);
         let _ = writeln!(
             page,
             "<tr><td><a href=\"#f{number}\">{}</a></td><td>{lines}</td><td>{functions}</td><td>{branches}</td></tr>",

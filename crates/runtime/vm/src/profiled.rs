@@ -168,7 +168,7 @@ impl DefaultMachineRunner for ProfiledMachine {
         if let Some(watch) = watch.as_mut() {
             watch.begin(&self.vm, id, *switches);
         }
-        let into = Into { calls: &mut *calls, recording: &mut *recording, execs, watch: watch.as_mut() };
+        let into = Into { calls, recording, execs, watch: watch.as_mut() };
         let result = tracer.run(&mut self.vm, into);
         if let Some(watch) = watch {
             if !matches!(result, Err(Error::Yield)) {

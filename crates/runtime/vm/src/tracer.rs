@@ -68,8 +68,7 @@ impl Tracer {
     /// Those of `AsmMachine::run`.
     pub(crate) fn run(&mut self, vm: &mut DefaultMachine<Core>, into: Into<'_>) -> Result<i8, Error> {
         let Self { decoder, slots, active } = self;
-        let Into { calls, recording, execs, watch } = into;
-        run(vm, decoder, &mut Tracing { slots, active, calls, recording, execs, watch })?;
+        run(vm, decoder, &mut Tracing { slots, active, to: into })?;
         Ok(vm.exit_code())
     }
 }
@@ -78,10 +77,7 @@ impl Tracer {
 struct Tracing<'a> {
     slots: &'a mut [Slot],
     active: &'a mut Option<usize>,
-    calls: &'a mut Calls,
-    recording: &'a mut Recording,
-    execs: &'a mut u32,
-    watch: Option<&'a mut Watch>,
+    to: Into<'a>,
 }
 
 impl Observer<Core> for Tracing<'_> {
@@ -94,7 +90,7 @@ impl Observer<Core> for Tracing<'_> {
         let slot = &mut self.slots[index];
         if slot.length == 0 || slot.address != compared {
             let trace = decode_trace(vm, decoder)?;
-            let line = self.recording.line(self.calls.program, &trace);
+            let line = self.to.recording.line(self.to.calls.program, &trace);
             *slot = Slot { address: pc, cycles: trace.cycles, length: trace.length, line };
             vm.inner_mut().as_mut().traces[index] = trace;
         }
@@ -107,22 +103,23 @@ impl Observer<Core> for Tracing<'_> {
     fn replace(&mut self, vm: &DefaultMachine<Core>) {
         self.slots.fill(Slot::default());
         *self.active = None;
-        *self.execs += 1;
-        let context = above(self.recording, Some(self.calls), StackLocation::Exec(*self.execs));
-        let program = self.recording.program(Recorded::new(None, vm.version(), vm.isa()));
-        self.calls.replace(context, program);
-        if let Some(watch) = self.watch.as_deref_mut() {
+        *self.to.execs += 1;
+        let context = above(self.to.recording, Some(self.to.calls), StackLocation::Exec(*self.to.execs));
+        let program = self.to.recording.program(Recorded::new(None, vm.version(), vm.isa()));
+        self.to.calls.replace(context, program);
+        if let Some(watch) = self.to.watch.as_deref_mut() {
             watch.forget_running();
         }
     }
 
     fn execute(&mut self, vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<u8, Error> {
-        if self.watch.as_ref().is_some_and(|watch| watch.is_following()) {
-            return self.execute_followed(vm, decoder).map(|()| RET_DYNAMIC_JUMP);
+        if let Some(watch) = self.to.watch.as_mut().filter(|watch| watch.is_following()) {
+            watch.arrive();
+            return self.step_trace(vm, decoder).map(|()| RET_DYNAMIC_JUMP);
         }
         let (before, max) = (vm.cycles(), vm.max_cycles());
         // Up to the cycles at which instructions are followed.
-        let limit = self.watch.as_ref().map_or(max, |watch| watch.limit().min(max));
+        let limit = self.to.watch.as_ref().map_or(max, |watch| watch.limit().min(max));
         vm.set_max_cycles(limit);
         let result = execute(vm);
         vm.set_max_cycles(max);
@@ -130,7 +127,7 @@ impl Observer<Core> for Tracing<'_> {
         if matches!(result, RET_DECODE_TRACE | RET_PAUSE) && passes > 0 {
             self.follow(vm, line, passes);
         }
-        match &mut self.watch {
+        match &mut self.to.watch {
             Some(watch) if result == RET_MAX_CYCLES_EXCEEDED && limit < max => {
                 watch.follow();
                 Ok(RET_DYNAMIC_JUMP)
@@ -143,14 +140,14 @@ impl Observer<Core> for Tracing<'_> {
     fn ecall(&mut self, vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
         let number = vm.registers()[A7];
         let pc = vm.pc().wrapping_sub(4);
-        let context = self.calls.syscall(self.recording, pc, number);
-        let index = self.watch.as_mut().map(|watch| watch.call(vm, self.calls, pc));
+        let context = self.to.calls.syscall(self.to.recording, pc, number);
+        let index = self.to.watch.as_mut().map(|watch| watch.call(vm, self.to.calls, pc));
         let before = vm.cycles();
         let result = vm.ecall();
         let cost = vm.cycles().saturating_sub(before);
-        self.recording.spend(context, cost);
-        self.calls.waiting = Some(context);
-        if let Some((watch, index)) = self.watch.as_mut().zip(index) {
+        self.to.recording.spend(context, cost);
+        self.to.calls.waiting = Some(context);
+        if let Some((watch, index)) = self.to.watch.as_mut().zip(index) {
             watch.called(vm, index, cost, &result);
         }
         result
@@ -159,14 +156,7 @@ impl Observer<Core> for Tracing<'_> {
 
 impl Tracing<'_> {
     /// Runs the next trace like the assembly, one instruction after another.
-    fn execute_followed(
-        &mut self,
-        vm: &mut DefaultMachine<Core>,
-        decoder: &mut Decoder,
-    ) -> Result<(), Error> {
-        if let Some(watch) = &mut self.watch {
-            watch.arrive();
-        }
+    fn step_trace(&mut self, vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<(), Error> {
         if vm.pause().has_interrupted() {
             return Err(error(RET_PAUSE, vm));
         }
@@ -180,14 +170,14 @@ impl Tracing<'_> {
             return Err(Error::CyclesExceeded);
         }
         vm.set_cycles(cycles);
-        self.recording.count(self.calls.context, slot.line, 1, slot.cycles);
+        self.to.recording.count(self.to.calls.context, slot.line, 1, slot.cycles);
         for instruction in instructions {
             let (pc, opcode) = (*vm.pc(), extract_opcode(instruction));
             if opcode == OP_CUSTOM_TRACE_END {
                 break;
             }
-            if let Some(watch) = &mut self.watch {
-                watch.step(self.calls, pc, instruction);
+            if let Some(watch) = &mut self.to.watch {
+                watch.step(self.to.calls, pc, instruction);
             }
             if matches!(opcode, OP_ECALL | OP_EBREAK) {
                 vm.update_pc(pc.wrapping_add(u64::from(instruction_length(instruction))));
@@ -196,8 +186,8 @@ impl Tracing<'_> {
             }
             let before = *vm.memory().guest_registers();
             execute_one(instruction, vm)?;
-            if let Some(watch) = &mut self.watch {
-                watch.stepped(vm, self.calls.program, &before);
+            if let Some(watch) = &mut self.to.watch {
+                watch.stepped(vm, self.to.calls.program, &before);
             }
         }
         self.follow(vm, slot.line, 1);
@@ -207,7 +197,7 @@ impl Tracing<'_> {
     /// Counts the passes of the enabled trace and disables it. Returns its number and passes.
     fn settle(&mut self, vm: &mut DefaultMachine<Core>, cycles: u64) -> (Option<u32>, u64) {
         let Some(index) = self.active.take() else {
-            self.recording.spend_unknown(cycles);
+            self.to.recording.spend_unknown(cycles);
             return (None, 0);
         };
         vm.inner_mut().as_mut().traces[index].length = 0;
@@ -215,21 +205,21 @@ impl Tracing<'_> {
         // Each instruction costs at least one cycle, and a trace is not empty.
         let passes = cycles / slot.cycles.max(1);
         if passes > 0 {
-            self.recording.count(self.calls.context, slot.line, passes, passes * slot.cycles);
+            self.to.recording.count(self.to.calls.context, slot.line, passes, passes * slot.cycles);
         }
-        self.recording.spend_unknown(cycles - passes * slot.cycles);
+        self.to.recording.spend_unknown(cycles - passes * slot.cycles);
         (slot.line, passes)
     }
 
     /// Follows the jump at the end of a trace that ran `passes` times.
     fn follow(&mut self, vm: &DefaultMachine<Core>, line: Option<u32>, passes: u64) {
         let sp = vm.registers()[SP];
-        match self.recording.end(line) {
+        match self.to.recording.end(line) {
             End::Falls => {}
-            End::Jumps => self.calls.jump(*vm.pc(), sp),
+            End::Jumps => self.to.calls.jump(*vm.pc(), sp),
             End::Calls { site, return_pc, link } => {
                 for _ in 0..passes.min(RECORDED_CALLS_MAX as u64) {
-                    self.calls.call(self.recording, site, return_pc, link, sp);
+                    self.to.calls.call(self.to.recording, site, return_pc, link, sp);
                 }
             }
         }
