@@ -13,8 +13,8 @@ use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict,
     job::{
-        BatchJob, CellName, CompileJob, CompileReport, DiagnosisJob, GroupKind, ProfileJob, Rules, RunJob,
-        RunReport, Stage, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
+        BatchJob, CellName, CompileJob, CompileReport, DiagnosisJob, GroupKind, ProfileJob, RunJob,
+        RunReport, Stage, Tier, VerifyFiles, VerifyJob, VerifyReport,
     },
 };
 use bytes::Bytes;

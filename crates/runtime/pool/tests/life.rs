@@ -11,9 +11,8 @@ use std::{
 
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
-    job::{Rules, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
+    job::{RunReport, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
 };
-use bytes::Bytes;
 
 #[path = "hostile/pool.rs"]
 mod hostile;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
     Pool, PoolConfig,
-    job::{BatchJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
+    job::{BatchJob, RunJob, Tier, TransactionForm, VerifyJob},
 };
-use bytes::Bytes;
 
 pub(crate) fn config() -> PoolConfig {
     PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)
