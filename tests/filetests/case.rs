@@ -16,7 +16,7 @@ const EXPECTATION: &str = "#=== ";
 /// One case.
 pub(crate) struct Case {
     /// Directives and code, as they stand in the file.
-    head: String,
+    pub(crate) head: String,
     pub(crate) options: CompileOptions,
     pub(crate) args: Vec<String>,
     stages: Vec<String>,

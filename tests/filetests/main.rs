@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+mod engine;
 mod passes;
 mod show;
 mod tampered;

@@ -6,7 +6,7 @@ use clap::Args;
 pub(crate) const COMMAND: &str = "compile-behind";
 
 /// Where native code comes from, without a server.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub struct CodeArgs {
     /// Wait for the full compile
     #[arg(long, conflicts_with = "server")]

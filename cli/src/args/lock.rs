@@ -1,8 +1,16 @@
 //! What `antares run --as-lock` is told.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
+use antares_transaction::{AsLock, Mock};
+use anyhow::anyhow;
 use clap::Args;
+
+use crate::{failure::Failure, input};
 
 /// What a script that runs as a lock may look at.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,6 +27,20 @@ pub struct LockArgs {
     /// With --as-lock: data of the spent cell
     #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock")]
     pub data: Option<Content>,
+}
+
+impl LockArgs {
+    /// The transaction whose lock is the script in `elf`.
+    pub fn to_mock(&self, elf: &Path) -> Result<Mock, Failure> {
+        let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
+        let lock = AsLock {
+            elf: input::read_script(elf)?.into(),
+            args: read(&self.args)?.unwrap_or_default(),
+            witness: read(&self.witness)?,
+            data: read(&self.data)?.unwrap_or_default(),
+        };
+        lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))
+    }
 }
 
 /// Bytes on the command line: their hexadecimal digits behind `0x`, or a file behind `@`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use antares_abi::Tier;
+use antares_pool::job;
 use clap::{Args, ValueEnum, value_parser};
 
 #[cfg(feature = "server")]
@@ -74,4 +75,13 @@ pub enum GroupKind {
     Lock,
     /// The type script
     Type,
+}
+
+impl From<GroupKind> for job::GroupKind {
+    fn from(kind: GroupKind) -> Self {
+        match kind {
+            GroupKind::Lock => Self::Lock,
+            GroupKind::Type => Self::Type,
+        }
+    }
 }

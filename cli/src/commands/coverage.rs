@@ -1,8 +1,10 @@
 //! `antares coverage`: what ran of the sources of scripts, over many runs and transactions.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, fmt::Write as _, fs, iter, path::Path, process::ExitCode};
 
-use antares_profile_view::{CoverageShare, CoveredFile, SourceCoverage, Sources, coverage_page, write_lcov};
+use antares_profile_view::{
+    CoverageFigures, CoverageShare, CoveredFile, SourceCoverage, Sources, coverage_page, write_lcov,
+};
 use anyhow::anyhow;
 use serde::Serialize;
 
@@ -19,7 +21,7 @@ use crate::{
 struct CoverageShape<'a> {
     runs: u64,
     #[serde(flatten)]
-    all: Figures,
+    all: CoverageFigures,
     files: Vec<FileShape<'a>>,
 }
 
@@ -27,48 +29,10 @@ struct CoverageShape<'a> {
 struct FileShape<'a> {
     file: &'a str,
     #[serde(flatten)]
-    figures: Figures,
+    figures: CoverageFigures,
     /// Lines with code that never ran.
     missed_lines: Vec<u32>,
     missed_functions: Vec<&'a str>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Figures {
-    lines: ShareShape,
-    functions: ShareShape,
-    /// Sides of branches.
-    branches: ShareShape,
-    /// Branches that ran and of which nobody can tell where they went; not among those above.
-    undecided_branches: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-struct ShareShape {
-    found: u64,
-    hit: u64,
-}
-
-impl Figures {
-    fn of(file: &CoveredFile) -> Self {
-        let share = |CoverageShare { found, hit }| ShareShape { found, hit };
-        Self {
-            lines: share(file.line_share()),
-            functions: share(file.function_share()),
-            branches: share(file.branch_share()),
-            undecided_branches: file.undecided,
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        let sum = |a: ShareShape, b: ShareShape| ShareShape { found: a.found + b.found, hit: a.hit + b.hit };
-        Self {
-            lines: sum(self.lines, other.lines),
-            functions: sum(self.functions, other.functions),
-            branches: sum(self.branches, other.branches),
-            undecided_branches: self.undecided_branches + other.undecided_branches,
-        }
-    }
 }
 
 /// Runs everything and tells what ran of it.
@@ -95,7 +59,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
         let page = coverage_page("Coverage", &files, &|file| here.read(file));
         output::write(path, page.as_bytes())?;
     }
-    let all = files.values().map(Figures::of).fold(Figures::default(), Figures::plus);
+    let all = CoverageFigures::of(files.values());
     match args.json {
         true => output::json::print(&shape(coverage.runs(), all, &files))?,
         false => output::print(output::printable(&text(coverage.runs(), all, &files)).as_bytes())?,
@@ -147,10 +111,10 @@ fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
     Ok(TargetArgs { elf: Some(path.to_owned()), ..bare(terms) })
 }
 
-fn shape(runs: u64, all: Figures, files: &BTreeMap<String, CoveredFile>) -> CoverageShape<'_> {
+fn shape(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) -> CoverageShape<'_> {
     let files = files.iter().map(|(name, file)| FileShape {
         file: name,
-        figures: Figures::of(file),
+        figures: CoverageFigures::of(iter::once(file)),
         missed_lines: file.lines.iter().filter(|(_, count)| **count == 0).map(|(line, _)| *line).collect(),
         missed_functions: file
             .functions
@@ -162,13 +126,13 @@ fn shape(runs: u64, all: Figures, files: &BTreeMap<String, CoveredFile>) -> Cove
     CoverageShape { runs, all, files: files.collect() }
 }
 
-fn text(runs: u64, all: Figures, files: &BTreeMap<String, CoveredFile>) -> String {
+fn text(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) -> String {
     let mut text = format!("{:>9} {:>9} {:>9}  file\n", "lines", "functions", "branches");
     for (name, file) in files {
-        let Figures { lines, functions, branches, .. } = Figures::of(file);
+        let CoverageFigures { lines, functions, branches, .. } = CoverageFigures::of(iter::once(file));
         let _ = writeln!(text, "{} {} {}  {name}", percent(lines), percent(functions), percent(branches));
     }
-    let Figures { lines, functions, branches, undecided_branches } = all;
+    let CoverageFigures { lines, functions, branches, undecided_branches } = all;
     let _ = writeln!(
         text,
         "{} {} {}  all, of {runs} {}",
@@ -184,13 +148,6 @@ fn text(runs: u64, all: Figures, files: &BTreeMap<String, CoveredFile>) -> Strin
 }
 
 /// Hundredths of a percent, cut: all of it is 100 and nothing else is.
-fn percent(share: ShareShape) -> String {
-    let text = match share {
-        ShareShape { found: 0, .. } => "-".to_owned(),
-        ShareShape { found, hit } => {
-            let parts = u128::from(hit) * 10_000 / u128::from(found);
-            format!("{}.{:02} %", parts / 100, parts % 100)
-        }
-    };
-    format!("{text:>9}")
+fn percent(share: CoverageShare) -> String {
+    format!("{:>9}", share.percent().unwrap_or_else(|| "-".to_owned()))
 }

@@ -12,7 +12,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_pool::{
-    Sealed, Verdict as PoolVerdict,
+    Sealed,
     job::{
         ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, SharedCell, Tier,
         TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
@@ -28,17 +28,18 @@ use bytes::Bytes;
 
 pub use crate::local::profiled::Profiled;
 use crate::{
-    args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
-    commands::verify,
+    args::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
+    commands::{
+        runnable::{Terms, bare},
+        verify,
+    },
     failure::Failure,
     input,
     input::parsed_transaction,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     local::workers,
     output,
-    output::json::{
-        self, ChangeShape, DiffShape, FindingShape, FunctionShape, GroupShape, InsightsShape, ProfileShape,
-    },
+    output::json::{self, ChangeShape, DiffShape, FunctionShape, InsightsShape, ProfileShape},
     output::verdict::without_dead_link,
 };
 
@@ -95,9 +96,7 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
         let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
         let mut findings = antares_analysis::insights::insights(&view);
         findings.truncate(args.top);
-        let findings = findings.iter().map(FindingShape::of).collect();
-        let groups = groups.iter().map(GroupShape::of).collect();
-        json::print(&InsightsShape { outcome, cycles, findings, groups })?;
+        json::print(&InsightsShape { outcome, cycles, findings: &findings, groups: &groups })?;
         return Ok(ExitCode::SUCCESS);
     }
     let here = Sources::here();
@@ -109,19 +108,8 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
 
 fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let read = |path: &Path| {
-        let target = TargetArgs {
-            elf: Some(path.to_owned()),
-            tx: None,
-            server: None,
-            credentials: CredentialArgs::default(),
-            window_ms: None,
-            vm_version: args.vm_version,
-            isa: None,
-            max_cycles: None,
-            deadline_ms: None,
-            args: args.args.clone(),
-        };
-        self::target(&target)
+        let (elf, vm_version, args) = (Some(path.to_owned()), args.vm_version, args.args.clone());
+        target(&TargetArgs { elf, vm_version, args, ..bare(&Terms::default()) })
     };
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let views = [&before, &after].map(|profiled| View::new(&profiled.profile, &profiled.programs));
@@ -296,20 +284,13 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
     let job = VerifyJob {
         form: files.form,
         rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
-        group: None,
         tier: Tier::Interpreter,
         cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: files.file.len(),
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
         cells: files.cells.iter().map(shared).collect(),
         is_alone: true,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..VerifyJob::default()
     };
     let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
     let report = request(&ProfileJob::Verify(job), &files.file, &cells, args)?;
@@ -352,18 +333,8 @@ fn request(
     let pool = workers::start("antares-run-worker")?;
     let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
     let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
-    match verdict {
-        PoolVerdict::Done(report) => Ok(report),
-        PoolVerdict::DeadlineExceeded => {
-            Err(workers::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the run violated the sandbox policy: {detail}")))
-        }
-        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
-            Err(workers::ours(format!("the run worker was lost: {detail}")))
-        }
-    }
+    let late = format!("no profile within {} ms: see --deadline-ms", deadline.as_millis());
+    workers::done(verdict, ("run", "run"), late)
 }
 
 fn finish(

@@ -117,15 +117,12 @@ impl Replay<'_> {
     fn transaction(&self, prepared: Prepared, epoch: u64) -> Result<Verdict, Failure> {
         let request = Request {
             json: prepared.json,
-            is_bare: false,
             environment: of_chain::environment(&self.rules, epoch),
-            group: None,
             tier: self.args.tier,
             code: self.args.code(),
             cycles_max: self.args.max_cycles,
             deadline: self.args.deadline_ms.map(Duration::from_millis),
-            recheck: false,
-            diagnosis: false,
+            ..Request::default()
         };
         let verdict = self.transactions.verify(&request)?;
         match verdict.outcome {

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     fs,
     num::NonZero,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     thread,
 };
@@ -20,6 +21,7 @@ use crate::{
 };
 
 /// How everything is run.
+#[derive(Default)]
 pub(crate) struct Terms<'a> {
     pub max_cycles: Option<u64>,
     pub deadline_ms: Option<u64>,
@@ -74,8 +76,7 @@ pub(crate) fn in_parallel<T: Send>(
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len());
     let results: Result<Vec<_>, Failure> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
-        // A thread does not panic.
-        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     let mut results: Vec<(usize, T)> = results?.into_iter().flatten().collect();
     results.sort_by_key(|(index, _)| *index);
@@ -127,4 +128,22 @@ pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs
     let given = given.map(|given| given.lines().map(OsString::from).collect());
     let args = given.unwrap_or_else(|_| terms.args.to_vec());
     Ok(Some(TargetArgs { elf: Some(path.to_owned()), args, ..target }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_order_and_a_panic_is_not_lost() {
+        let paths = ["a", "b", "c", "d"].map(PathBuf::from);
+        let named = |path: &PathBuf| Ok(path.display().to_string());
+        assert_eq!(in_parallel(&paths, named).unwrap(), ["a", "b", "c", "d"]);
+        let panics = |path: &PathBuf| -> Result<(), Failure> {
+            assert!(*path != paths[1], "a panic in a thread");
+            Ok(())
+        };
+        let run = std::panic::AssertUnwindSafe(|| in_parallel(&paths, panics));
+        assert!(std::panic::catch_unwind(run).is_err());
+    }
 }

@@ -10,13 +10,12 @@ use std::{
 };
 
 use crate::draft::{Built, Expected};
-use antares_abi::{Sha256Digest, Tier};
-use antares_transaction::Environment;
+use antares_abi::Sha256Digest;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 
 use crate::{
-    args::{CodeArgs, DiagnosisArgs, TestArgs},
+    args::{DiagnosisArgs, TestArgs},
     commands::{
         runnable::{collect, in_parallel, is_transaction},
         verify::{read_draft, read_transaction},
@@ -190,18 +189,7 @@ fn answer(
 
 fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure> {
     let Built { json, expected } = built;
-    let request = Request {
-        json,
-        is_bare: false,
-        environment: Environment::default(),
-        group: None,
-        tier: Tier::Auto,
-        code: CodeArgs { full: false, no_cache: false },
-        cycles_max: None,
-        deadline: None,
-        recheck: false,
-        diagnosis: false,
-    };
+    let request = Request { json, ..Request::default() };
     let verdict = match engine::verify(&request) {
         // The transaction is consistent in itself, but not what a node takes.
         Err(Failure::Usage(error)) => Verdict::without_figures(Outcome::Failed, format!("{error:#}")),

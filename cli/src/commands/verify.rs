@@ -7,7 +7,7 @@ use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX, template};
 use anyhow::anyhow;
 
 use crate::{
-    args::{CredentialArgs, DiagnosisArgs, GroupKind, VerifyArgs},
+    args::{CredentialArgs, DiagnosisArgs, VerifyArgs},
     failure::Failure,
     input,
     input::verify_request::Request,
@@ -25,15 +25,11 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         (None, Some(epoch)) => Environment::mainnet(epoch),
         (None, None) => source.environment,
     };
-    let kind = args.group.map(|kind| match kind {
-        GroupKind::Lock => job::GroupKind::Lock,
-        GroupKind::Type => job::GroupKind::Type,
-    });
     let request = Request {
         json: source.json,
         is_bare: source.is_bare,
         environment,
-        group: kind.zip(args.cell.map(|cell| cell.0)),
+        group: args.group.map(job::GroupKind::from).zip(args.cell.map(|cell| cell.0)),
         tier: args.tier,
         code: args.code,
         cycles_max: args.max_cycles,

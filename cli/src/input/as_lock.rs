@@ -2,8 +2,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use antares_transaction::{AsLock, Environment, limits::TRANSACTION_BYTES_MAX};
-use anyhow::anyhow;
+use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX};
 use bytes::Bytes;
 
 use crate::{args::RunArgs, commands::verify, failure::Failure, input, input::verify_request};
@@ -21,25 +20,17 @@ impl Content {
 
 /// Runs what `args` say.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
-    let lock = AsLock {
-        elf: input::read_script(&args.script.elf)?.into(),
-        args: read(&args.lock.args)?.unwrap_or_default(),
-        witness: read(&args.lock.witness)?,
-        data: read(&args.lock.data)?.unwrap_or_default(),
-    };
-    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))?;
+    let mock = args.lock.to_mock(&args.script.elf)?;
     let request = verify_request::Request {
         json: mock.to_json(),
-        is_bare: false,
         environment: Environment::of_version(args.script.machine.vm_version),
-        group: None,
         tier: args.tier,
         code: args.code,
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
         recheck: args.recheck,
         diagnosis: args.diagnosis.is_for_server(args.json),
+        ..verify_request::Request::default()
     };
     let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;
     verify::print_verdict(&request, &report, &args.diagnosis, args.json)?;

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, Tier};
+use antares_pool::job::RunJob;
 
-use crate::args::code::CodeArgs;
+use crate::{
+    args::code::CodeArgs,
+    limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
+};
 
 /// One run as asked for, checked.
 #[derive(Clone, Debug)]
@@ -32,6 +36,19 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// What a run worker is asked.
+    pub(crate) fn job(&self, tier: Tier) -> RunJob {
+        RunJob {
+            options: self.options,
+            tier,
+            args: self.args.clone(),
+            cycles_max: self.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+            debug_bytes_max: DEBUG_BYTES_MAX,
+            sample_cycles: 0,
+            sample_salt: 0,
+        }
+    }
+
     /// Key of the artifact of this script under these options.
     pub(crate) fn artifact(&self) -> ArtifactKey {
         Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options, CodeTier::Full)

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use antares_pool::job;
+use antares_pool::job::{self, VerifyJob};
 use antares_transaction::Environment;
 
-use crate::args::code::CodeArgs;
+use crate::{
+    args::code::CodeArgs,
+    limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
+};
 
 /// One verification as asked for, checked.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Request {
     /// The transaction in ckb-debugger's JSON, without placeholders; if `is_bare`, in any form that a server
     /// with a node takes.
@@ -33,4 +36,20 @@ pub struct Request {
     /// Whether a server is to tell why it failed, if it does.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
     pub diagnosis: bool,
+}
+
+impl Request {
+    /// What a run worker is asked, apart from the transaction and its files.
+    pub(crate) fn job(&self) -> VerifyJob {
+        let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.environment;
+        VerifyJob {
+            rules: job::Rules { vm_1_epoch, vm_2_epoch, epoch },
+            group: self.group,
+            tier: self.tier,
+            cycles_max: self.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+            debug_bytes_max: DEBUG_BYTES_MAX,
+            is_alone: true,
+            ..VerifyJob::default()
+        }
+    }
 }

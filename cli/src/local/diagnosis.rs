@@ -8,16 +8,12 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
-use antares_pool::{
-    Verdict as PoolVerdict,
-    job::{DiagnosisJob, DiagnosisReport, ProfileJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
-};
+use antares_pool::job::{DiagnosisJob, DiagnosisReport, ProfileJob, Tier, TransactionForm, VerifyJob};
 use antares_profile::Profile;
 use antares_profile::evidence::{Evidence, limits};
 use antares_profile_view::{Programs, Sources, View};
-use antares_transaction::{Environment, Mock, programs};
+use antares_transaction::{Mock, programs};
 use anyhow::anyhow;
-use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
@@ -27,12 +23,12 @@ use crate::{
     input::parsed_transaction,
     input::run_request,
     input::verify_request,
-    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
+    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
     local::workers,
     output,
     output::report::{self, Report, ServerDiagnosis},
     output::source_maps::SourceMaps,
-    output::verdict::{self, Group, Verdict},
+    output::verdict::{self, Verdict},
 };
 
 /// Bytes of a table of error codes, at most.
@@ -116,15 +112,7 @@ pub(crate) fn of_run(
     if !is_wanted(is_failure, report.cycles, args) {
         return Ok(Vec::new());
     }
-    let job = RunJob {
-        options: request.options,
-        tier: Tier::Interpreter,
-        args: request.args.clone(),
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    let job = request.job(Tier::Interpreter);
     let answer =
         run_worker(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
     let mut programs = Programs::new();
@@ -182,7 +170,8 @@ pub fn of_verdict(
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
     let mut found = Vec::new();
     for (group, cycles_max) in wanted {
-        let Some(selected) = group.name() else { continue };
+        let Ok(cell) = group.cell.parse::<crate::args::CellName>() else { continue };
+        let selected = (group.kind, cell.0);
         if group.error.as_ref().is_some_and(|error| error.kind == "ScriptNotFound") {
             let (is_type, source, index) = place(selected);
             let near = mock.near_code(is_type, source, index);
@@ -202,7 +191,7 @@ pub fn of_verdict(
             error: group.error.as_ref().and_then(|error| error.vm_error.as_deref()),
             code_hash: code_hash.as_deref(),
         };
-        let name = (args.verbose > 1).then(|| format!("{} {}", group.kind_name(), group.cell));
+        let name = (args.verbose > 1).then(|| format!("{} {}", group.kind.name(), group.cell));
         found.push(print_diagnosis(&answer, &known, args, name)?);
     }
     Ok(found)
@@ -245,24 +234,13 @@ fn is_wanted(is_failure: bool, cycles: u64, args: &DiagnosisArgs) -> bool {
 type Selected = (antares_pool::job::GroupKind, antares_pool::job::CellName);
 
 fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u64) -> VerifyJob {
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     VerifyJob {
         form: TransactionForm::Json,
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         group: Some(group),
         tier: Tier::Interpreter,
         cycles_max,
-        debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: request.json.len() as u64,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: true,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..request.job()
     }
 }
 
@@ -310,18 +288,9 @@ fn run_worker(
     let file = workers::seal(bytes)?;
     let pool = workers::start("antares-run-worker")?;
     let deadline = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    match pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)? {
-        PoolVerdict::Done(report) => Ok(report),
-        PoolVerdict::DeadlineExceeded => {
-            Err(workers::ours(format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis())))
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the second run violated the sandbox policy: {detail}")))
-        }
-        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
-            Err(workers::ours(format!("the run worker was lost: {detail}")))
-        }
-    }
+    let verdict = pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)?;
+    let late = format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis());
+    workers::done(verdict, ("second run", "run"), late)
 }
 
 /// What names the evidence.
@@ -413,23 +382,4 @@ fn tree(view: &View<'_>) -> String {
         }
     }
     text
-}
-
-impl Group {
-    /// The group by one of its cells.
-    fn name(&self) -> Option<Selected> {
-        let cell: crate::args::CellName = self.cell.parse().ok()?;
-        let kind = match self.kind {
-            verdict::Kind::Lock => antares_pool::job::GroupKind::Lock,
-            verdict::Kind::Type => antares_pool::job::GroupKind::Type,
-        };
-        Some((kind, cell.0))
-    }
-
-    fn kind_name(&self) -> &'static str {
-        match self.kind {
-            verdict::Kind::Lock => "lock",
-            verdict::Kind::Type => "type",
-        }
-    }
 }

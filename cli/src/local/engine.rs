@@ -8,12 +8,9 @@ use std::{
 use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
     NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
-    job::{
-        HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob,
-        VerifyReport,
-    },
+    job::{HotProgram, LibraryOf, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
 };
-use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
@@ -23,7 +20,7 @@ use crate::{
     input::parsed_transaction::{self, ParsedTransaction},
     input::run_request::Request,
     input::verify_request,
-    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
+    limits::DEADLINE_MS_DEFAULT,
     local::head_start,
     local::native::{Code, Native, join},
     local::race::{self, First},
@@ -36,15 +33,7 @@ use crate::{
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let elf = seal(&request.elf)?;
     let code = Code::new(request.code);
-    let job = RunJob {
-        options: request.options,
-        tier: request.tier,
-        args: request.args.clone(),
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    let job = request.job(request.tier);
     let find = || match request.tier {
         Tier::Interpreter => Ok(None),
         Tier::Native => code.find(&elf, request.options).map(Some),
@@ -178,24 +167,11 @@ fn verify_in(
     let transaction = Sealed::new("transaction", &parsed.document())
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
-        form: TransactionForm::Molecule,
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
-        group: request.group,
-        tier: request.tier,
-        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
-        document: Bytes::new(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
-        library_digests: Vec::new(),
         cells: parsed.cells(),
-        is_alone: true,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..request.job()
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =

@@ -31,6 +31,21 @@ pub(crate) struct Native {
 /// What the name of a file ends with that says that a script was run while its code was compiled.
 const BACKGROUND: &str = "meanwhile";
 
+/// What native code is made of, until `cancel` takes that back.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    elf: &'a Sealed,
+    options: CompileOptions,
+    hints: &'a Hints,
+    cancel: &'a Cancel,
+}
+
+impl Source<'_> {
+    fn key(self, tier: CodeTier) -> ArtifactKey {
+        Sha256Digest::for_artifact(self.elf.digest(), self.options, tier).with_hints(self.hints.digest())
+    }
+}
+
 /// Where native code comes from.
 pub struct Code {
     is_full: bool,
@@ -55,14 +70,15 @@ impl Code {
         options: CompileOptions,
         cancel: &Cancel,
     ) -> Result<Native, Failure> {
+        let hints = self.hints(elf.digest(), options);
+        let source = Source { elf, options, hints: &hints, cancel };
         if !self.is_full {
-            return self.hinted_or_not(elf, options, |hints| self.find_soon(elf, options, hints, cancel));
+            return hinted_or_not(source, |source| self.find_soon(source));
         }
-        let full = self.hinted_or_not(elf, options, |hints| self.find_full(elf, options, hints, cancel));
-        match full {
+        match hinted_or_not(source, |source| self.find_full(source)) {
             Err(failure) if !cancel.is_cancelled() => {
-                let find = |hints: &Hints| self.find_baseline(elf, options, hints, cancel);
-                let Ok(baseline) = self.hinted_or_not(elf, options, find) else { return Err(failure) };
+                let baseline = hinted_or_not(source, |source| self.find_baseline(source));
+                let Ok(baseline) = baseline else { return Err(failure) };
                 report_no_full(&failure);
                 Ok(baseline)
             }
@@ -70,39 +86,20 @@ impl Code {
         }
     }
 
-    /// What `find` gives with what is known of the script, or without it, where that is beyond the limits.
-    fn hinted_or_not(
-        &self,
-        elf: &Sealed,
-        options: CompileOptions,
-        find: impl Fn(&Hints) -> Result<Native, Failure>,
-    ) -> Result<Native, Failure> {
-        let hints = self.hints(elf.digest(), options);
-        match find(&hints) {
-            Err(Failure::Refused { .. }) if !hints.is_empty() => find(&Hints::default()),
-            found => found,
-        }
-    }
-
     /// Whether a script has no native code yet, its compile takes long, and no run has done without for that
     /// reason.
     pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
         let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
-        let (key, hints) = (
-            |tier| Sha256Digest::for_artifact(elf.digest(), options, tier),
-            self.hints(elf.digest(), options),
-        );
-        let has_code = CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier).with_hints(hints.digest())));
+        let key = Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full);
         let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
-        !has_code && kept.get_as(BACKGROUND, key(CodeTier::Full)).is_none() && is_long()
+        !self.has(elf.digest(), options) && kept.get_as(BACKGROUND, key).is_none() && is_long()
     }
 
     /// Whether there is native code of a script from a run before.
-    pub fn has(&self, elf: &[u8], options: CompileOptions) -> bool {
+    pub fn has(&self, elf: Sha256Digest, options: CompileOptions) -> bool {
         let Some(kept) = &self.kept else { return false };
-        let digest = Sha256Digest::of(elf);
-        let hints = self.hints(digest, options).digest();
-        let key = |tier| Sha256Digest::for_artifact(digest, options, tier).with_hints(hints);
+        let hints = self.hints(elf, options).digest();
+        let key = |tier| Sha256Digest::for_artifact(elf, options, tier).with_hints(hints);
         CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier)))
     }
 
@@ -119,55 +116,36 @@ impl Code {
     }
 
     /// The best code that there is at once.
-    fn find_soon(
-        &self,
-        elf: &Sealed,
-        options: CompileOptions,
-        hints: &Hints,
-        cancel: &Cancel,
-    ) -> Result<Native, Failure> {
-        if let Some(full) = self.cached(elf, options, hints, CodeTier::Full) {
+    fn find_soon(&self, source: Source<'_>) -> Result<Native, Failure> {
+        if let Some(full) = self.cached(source, CodeTier::Full) {
             return Ok(full);
         }
-        match self.find_baseline(elf, options, hints, cancel) {
+        match self.find_baseline(source) {
             // The other generator may manage what this one does not.
-            Err(Failure::Service(_)) => self.make(elf, (options, hints), CodeTier::Full, cancel),
+            Err(Failure::Service(_)) => self.make(source, CodeTier::Full),
             found => found,
         }
     }
 
-    fn find_baseline(
-        &self,
-        elf: &Sealed,
-        options: CompileOptions,
-        hints: &Hints,
-        cancel: &Cancel,
-    ) -> Result<Native, Failure> {
-        match self.cached(elf, options, hints, CodeTier::Baseline) {
+    fn find_baseline(&self, source: Source<'_>) -> Result<Native, Failure> {
+        match self.cached(source, CodeTier::Baseline) {
             Some(baseline) => Ok(baseline),
-            None => self.make(elf, (options, hints), CodeTier::Baseline, cancel),
+            None => self.make(source, CodeTier::Baseline),
         }
     }
 
     /// The full tier's code. A compile that has failed lately is not tried again.
-    fn find_full(
-        &self,
-        elf: &Sealed,
-        options: CompileOptions,
-        hints: &Hints,
-        cancel: &Cancel,
-    ) -> Result<Native, Failure> {
-        if let Some(full) = self.cached(elf, options, hints, CodeTier::Full) {
+    fn find_full(&self, source: Source<'_>) -> Result<Native, Failure> {
+        if let Some(full) = self.cached(source, CodeTier::Full) {
             return Ok(full);
         }
-        let key =
-            Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full).with_hints(hints.digest());
+        let key = source.key(CodeTier::Full);
         if self.kept.as_ref().is_some_and(|kept| kept.is_marked(key)) {
             return Err(ours("it failed less than a day ago"));
         }
-        let made = self.make(elf, (options, hints), CodeTier::Full, cancel);
+        let made = self.make(source, CodeTier::Full);
         if let (Some(kept), Err(_)) = (&self.kept, &made)
-            && !cancel.is_cancelled()
+            && !source.cancel.is_cancelled()
         {
             kept.mark(key);
         }
@@ -232,26 +210,20 @@ impl Code {
         }
     }
 
-    fn cached(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
-        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
+    fn cached(&self, source: Source<'_>, tier: CodeTier) -> Option<Native> {
+        let key = source.key(tier);
         let library = self.kept.as_ref()?.get(key)?;
-        Some(Native { key, library, tier, hints: hints.clone(), made_ms: 0 })
+        Some(Native { key, library, tier, hints: source.hints.clone(), made_ms: 0 })
     }
 
-    fn make(
-        &self,
-        elf: &Sealed,
-        (options, hints): (CompileOptions, &Hints),
-        tier: CodeTier,
-        cancel: &Cancel,
-    ) -> Result<Native, Failure> {
+    fn make(&self, source: Source<'_>, tier: CodeTier) -> Result<Native, Failure> {
         let stage = match tier {
             CodeTier::Baseline => Stage::Baseline,
             CodeTier::Full => Stage::Library,
         };
+        let Source { elf, options, hints, cancel } = source;
         let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, cancel)?;
-        let library = compiled.output;
-        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
+        let (library, key) = (compiled.output, source.key(tier));
         if let Some(kept) = &self.kept {
             // Without it the next run compiles again.
             let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
@@ -265,6 +237,19 @@ impl Code {
             let _ = self.compilers.set(start("antares-compile-worker")?);
         }
         self.compilers.get().ok_or_else(|| ours("there is no compiler"))
+    }
+}
+
+/// What `find` gives with what is known of the script, or without it, where that is beyond the limits.
+fn hinted_or_not(
+    source: Source<'_>,
+    find: impl Fn(Source<'_>) -> Result<Native, Failure>,
+) -> Result<Native, Failure> {
+    match find(source) {
+        Err(Failure::Refused { .. }) if !source.hints.is_empty() => {
+            find(Source { hints: &Hints::default(), ..source })
+        }
+        found => found,
     }
 }
 

@@ -48,23 +48,31 @@ pub fn compile_in(
     let until = Until::new(deadline, cancel);
     let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
     let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;
-    let compiled = match verdict {
-        PoolVerdict::Done(compiled) => compiled,
-        PoolVerdict::DeadlineExceeded => {
-            return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            return Err(ours(format!("the compile violated the sandbox policy: {detail}")));
-        }
-        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
-            return Err(ours(format!("the compile worker was lost: {detail}")));
-        }
-    };
+    let late = format!("the compile took over {} ms", limits.wall_ms_max);
+    let compiled = done(verdict, ("compile", "compile"), late)?;
     match (compiled.report, compiled.output) {
         (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
         (CompileReport::Done(_), None) => Err(ours("the compile worker gave no output")),
         (CompileReport::Refused { reason, detail }, _) => Err(Failure::Refused { reason, detail }),
         (CompileReport::Failed { detail }, _) => Err(ours(format!("the compile failed: {detail}"))),
+    }
+}
+
+/// The answer of a worker; else which work, by a worker of which name, has failed how.
+pub(crate) fn done<T>(
+    verdict: PoolVerdict<T>,
+    (work, worker): (&str, &str),
+    late: String,
+) -> Result<T, Failure> {
+    match verdict {
+        PoolVerdict::Done(answer) => Ok(answer),
+        PoolVerdict::DeadlineExceeded => Err(ours(late)),
+        PoolVerdict::SandboxViolation { detail } => {
+            Err(ours(format!("the {work} violated the sandbox policy: {detail}")))
+        }
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            Err(ours(format!("the {worker} worker was lost: {detail}")))
+        }
     }
 }
 

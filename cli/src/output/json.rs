@@ -60,83 +60,8 @@ impl<'a> ChangeShape<'a> {
 pub(crate) struct InsightsShape<'a> {
     pub(crate) outcome: &'a str,
     pub(crate) cycles: u64,
-    pub(crate) findings: Vec<FindingShape<'a>>,
-    pub(crate) groups: Vec<GroupShape<'a>>,
-}
-
-/// Findings of one rule with the same thing to try.
-#[derive(Debug, Serialize)]
-pub(crate) struct GroupShape<'a> {
-    rule: &'static str,
-    cycles: u64,
-    /// None where nobody can tell.
-    saves_cycles: Option<u64>,
-    advice: &'a str,
-    measured: Option<&'static str>,
-    spots: Vec<SpotShape<'a>>,
-}
-
-/// A place of a group.
-#[derive(Debug, Serialize)]
-pub(crate) struct SpotShape<'a> {
-    function: &'a str,
-    place: Option<&'a str>,
-    address: Option<u64>,
-    cycles: u64,
-    saves_cycles: Option<u64>,
-    why: &'a str,
-}
-
-impl<'a> GroupShape<'a> {
-    pub(crate) fn of(group: &'a FindingGroup) -> Self {
-        let spot = |spot: &'a Finding| SpotShape {
-            function: &spot.function,
-            place: spot.place.as_deref(),
-            address: spot.address,
-            cycles: spot.cycles,
-            saves_cycles: spot.saves,
-            why: &spot.why,
-        };
-        Self {
-            rule: group.rule.into_str(),
-            cycles: group.cycles,
-            saves_cycles: group.saves,
-            advice: &group.advice,
-            measured: group.measured,
-            spots: group.spots.iter().map(spot).collect(),
-        }
-    }
-}
-
-/// A finding.
-#[derive(Debug, Serialize)]
-pub(crate) struct FindingShape<'a> {
-    rule: &'static str,
-    function: &'a str,
-    place: Option<&'a str>,
-    address: Option<u64>,
-    cycles: u64,
-    why: &'a str,
-    advice: &'a str,
-    measured: Option<&'static str>,
-    /// None where nobody can tell.
-    saves_cycles: Option<u64>,
-}
-
-impl<'a> FindingShape<'a> {
-    pub(crate) fn of(finding: &'a Finding) -> Self {
-        Self {
-            rule: finding.rule.into_str(),
-            function: &finding.function,
-            place: finding.place.as_deref(),
-            address: finding.address,
-            cycles: finding.cycles,
-            why: &finding.why,
-            advice: &finding.advice,
-            measured: finding.measured,
-            saves_cycles: finding.saves,
-        }
-    }
+    pub(crate) findings: &'a [Finding],
+    pub(crate) groups: &'a [FindingGroup],
 }
 
 /// Prints one object on one line.

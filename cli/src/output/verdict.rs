@@ -30,42 +30,19 @@ pub enum Outcome {
     WorkerLost,
 }
 
-/// Lock or type script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Guards inputs.
-    Lock,
-    /// Guards inputs and outputs that carry it.
-    Type,
-}
-
-/// Why a group failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GroupError {
-    /// Name of the variant of ckb-script's `ScriptError`.
-    pub kind: String,
-    /// With `VMInternalError`: name of the variant of ckb-vm's `Error`.
-    pub vm_error: Option<String>,
-    /// The script: `Inputs[0].Lock`.
-    pub source: String,
-    /// The error's own text.
-    pub detail: String,
-}
-
 /// How one script group ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// Hash of the script, with `0x`.
     pub script_hash: String,
     /// Lock or type.
-    pub kind: Kind,
+    pub kind: job::GroupKind,
     /// How it ended.
     pub outcome: Outcome,
     /// What the script exited with, if it did.
     pub exit_code: Option<i8>,
     /// With [`Outcome::Failed`].
-    pub error: Option<GroupError>,
+    pub error: Option<job::GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
     /// Of these in native code.
@@ -137,10 +114,7 @@ impl Verdict {
     ) -> Self {
         let groups: Vec<Group> = groups.into_iter().map(Group::of_worker).collect();
         let failed = groups.iter().find_map(|group| group.error.as_ref());
-        // ckb-script's own words for the whole.
-        let error = failed.map(|error| {
-            format!("TransactionScriptError {{ source: {}, cause: {} }}", error.source, error.detail)
-        });
+        let error = failed.map(ToString::to_string);
         let outcome = of_worker(outcome);
         let (interpreted, took_us) = (Vec::new(), Some(took_us));
         Self { outcome, cycles, groups, error, interpreted, took_us, told: None }
@@ -217,22 +191,12 @@ impl Group {
             (None, Some(output)) => format!("output.{output}"),
             (None, None) => String::new(),
         };
-        let hex = group.script_hash.iter().fold("0x".to_owned(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
         Self {
-            script_hash: hex,
-            kind: match group.kind {
-                job::GroupKind::Lock => Kind::Lock,
-                job::GroupKind::Type => Kind::Type,
-            },
+            script_hash: format!("0x{}", hex::encode(group.script_hash)),
+            kind: group.kind,
             outcome: of_worker(group.outcome),
             exit_code: group.exit_code,
-            error: group.error.map(|error| {
-                let job::GroupError { kind, vm_error, source, detail } = error;
-                GroupError { kind, vm_error, source, detail }
-            }),
+            error: group.error,
             cycles: group.cycles,
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
@@ -246,10 +210,6 @@ impl Group {
 
     /// One line of the table.
     fn to_text(&self) -> String {
-        let kind = match self.kind {
-            Kind::Lock => "lock",
-            Kind::Type => "type",
-        };
         let ended = match (self.outcome, self.exit_code, &self.error) {
             (Outcome::NotRun, ..) => "not run".to_owned(),
             (_, Some(code), _) => format!("exit {code}"),
@@ -261,7 +221,8 @@ impl Group {
         let restarted =
             self.restarted.as_deref().map(|reason| format!(" (native code was left: {})", printable(reason)));
         format!(
-            "{kind} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted{}",
+            "{} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted{}",
+            self.kind.name(),
             self.cell,
             &self.script_hash[..18],
             grouped(self.cycles),

@@ -95,7 +95,7 @@ words:
 #   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
 #   store i64 %granted, ptr %left, align 8, !dbg !8
 #   br label %on, !dbg !8
 #
@@ -176,7 +176,7 @@ words:
 #     43  mov eax,1001Ch
 #     48  call ecall
 #     4d  ud1 eax,[eax+4]
-#     52  call qword ptr [r10+411010h]
+#     52  call qword ptr [r10+411008h]
 #     59  nop [r10+r11+10000h]
 #     62  jmp 14
 

@@ -80,7 +80,7 @@ _start:
 #   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
 #   store i64 %granted, ptr %left, align 8, !dbg !8
 #   br label %on, !dbg !8
 #
@@ -130,7 +130,7 @@ _start:
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65536(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_2

@@ -146,7 +146,7 @@ one_more:
 #     37  mov eax,1000Eh
 #     3c  call ecall
 #     41  ud1 eax,[eax+4]
-#     46  call qword ptr [r10+411010h]
+#     46  call qword ptr [r10+411008h]
 #     4d  nop [r10+r11+10008h]
 #     56  jmp 2e
 # function at 0x10012:
@@ -173,7 +173,7 @@ one_more:
 #     60  jne unknown_target
 #     66  add rsp,8
 #     6d  ret
-#     6e  call qword ptr [r10+411010h]
+#     6e  call qword ptr [r10+411008h]
 #     75  nop [r10+r11+1001Eh]
 #     7e  jmp 4c
 # function at 0x10028:
@@ -183,7 +183,7 @@ one_more:
 #     11  add rbx,1
 #     15  nop [rax]
 #     1c  ret
-#     1d  call qword ptr [r10+411010h]
+#     1d  call qword ptr [r10+411008h]
 #     24  nop [r10+r11+10028h]
 #     2d  jmp 11
 

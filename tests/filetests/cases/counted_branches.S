@@ -39,12 +39,12 @@ add_one:
 #     5b  mov eax,10018h
 #     60  call ecall
 #     65  ud1 eax,[eax+4]
-#     6a  call qword ptr [r10+411010h]
+#     6a  call qword ptr [r10+411008h]
 #     71  nop [r10+r11+10004h]
 #     7a  jmp 20
 #     7c  inc byte ptr [r10+412BBAh]
 #     83  jmp 16
-#     85  call qword ptr [r10+411010h]
+#     85  call qword ptr [r10+411008h]
 #     8c  nop [r10+r11+10014h]
 #     95  jmp 55
 # function at 0x1001c:
@@ -54,7 +54,7 @@ add_one:
 #     11  add rbx,1
 #     15  nop [rax]
 #     1c  ret
-#     1d  call qword ptr [r10+411010h]
+#     1d  call qword ptr [r10+411008h]
 #     24  nop [r10+r11+1001Ch]
 #     2d  jmp 11
 

@@ -41,7 +41,7 @@ words:
 #   br i1 %is_over, label %over, label %on, !dbg !7, !prof !8
 #
 # over:                                             ; preds = %entry
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65572($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !7
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65572($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !7
 #   br label %on, !dbg !7
 #
 # on:                                               ; preds = %over, %entry

@@ -271,7 +271,7 @@ caller:
 #     85  mov eax,1001Eh
 #     8a  call ecall
 #     8f  ud1 eax,[eax+4]
-#     94  call qword ptr [r10+411010h]
+#     94  call qword ptr [r10+411008h]
 #     9b  nop [r10+r11+10010h]
 #     a4  jmp 6a
 # function at 0x10022:
@@ -295,7 +295,7 @@ caller:
 #     5b  lea rbx,[rcx+20h]
 #     5f  nop [rax]
 #     66  ret
-#     67  call qword ptr [r10+411010h]
+#     67  call qword ptr [r10+411008h]
 #     6e  nop [r10+r11+10022h]
 #     77  jmp 25
 # function at 0x1003e:
@@ -327,7 +327,7 @@ caller:
 #     7d  jne unknown_target
 #     83  add rsp,8
 #     8a  ret
-#     8b  call qword ptr [r10+411010h]
+#     8b  call qword ptr [r10+411008h]
 #     92  nop [r10+r11+10052h]
 #     9b  jmp 54
 

@@ -26,7 +26,7 @@ _start:
 #   addq  $-3, %rcx
 #   jns  .LBB0_1
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65536(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB0_1

@@ -81,7 +81,7 @@ table:
 #   ud1l  6(%eax), %eax
 # .LBB1_10:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65580(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_11
@@ -104,7 +104,7 @@ table:
 #   ud1l  4(%eax), %eax
 # .LBB2_1:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65580(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB2_2

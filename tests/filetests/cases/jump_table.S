@@ -220,7 +220,7 @@ table:
 #     cb  mov eax,1002Ah
 #     d0  call ecall
 #     d5  ud1 eax,[eax+4]
-#     da  call qword ptr [r10+411010h]
+#     da  call qword ptr [r10+411008h]
 #     e1  nop [r10+r11+10026h]
 #     ea  jmp c5
 

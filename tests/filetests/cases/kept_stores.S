@@ -43,13 +43,13 @@ _start:
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
 #   #APP
-#   callq  *4263952(%rbx)
+#   callq  *4263944(%rbx)
 #   {disp32}  nopl  65536(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB1_2
 # .LBB1_3:
 #   #APP
-#   callq  *4263952(%rbx)
+#   callq  *4263944(%rbx)
 #   {disp32}  nopl  65558(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB1_4

@@ -123,13 +123,13 @@ _start:
 #   jmp  .LBB1_6
 # .LBB1_3:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65542(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_4
 # .LBB1_7:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65548(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_8
@@ -174,10 +174,10 @@ _start:
 #     91  test rbx,rbx
 #     94  jne 86
 #     96  jmp 4c
-#     98  call qword ptr [r10+411010h]
+#     98  call qword ptr [r10+411008h]
 #     9f  nop [r10+r11+1000Ch]
 #     a8  jmp 59
-#     aa  call qword ptr [r10+411010h]
+#     aa  call qword ptr [r10+411008h]
 #     b1  nop [r10+r11+10006h]
 #     ba  jmp 78
 

@@ -122,7 +122,7 @@ sum:
 #   br i1 %27, label %pc_10044.loopexit, label %vector.body, !dbg !9, !llvm.loop !17
 #
 # over:                                             ; preds = %pc_10044
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65604($1,$0)", "=r,r,0,~{flags}"(ptr nonnull %0, i64 %left16) #5, !dbg !7
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65604($1,$0)", "=r,r,0,~{flags}"(ptr nonnull %0, i64 %left16) #5, !dbg !7
 #   br label %on17, !dbg !7
 #
 # on17:                                             ; preds = %over, %pc_10044
@@ -133,7 +133,7 @@ sum:
 #   ret { i64, i64 } %mrv23, !dbg !19
 #
 # over27:                                           ; preds = %pc_100321
-#   %granted29 = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65586($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left25) #5, !dbg !7
+#   %granted29 = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65586($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left25) #5, !dbg !7
 #   br label %on28, !dbg !7
 #
 # on28:                                             ; preds = %over27, %pc_100321

@@ -106,7 +106,7 @@ table:
 #   ud1l  6(%eax), %eax
 # .LBB1_12:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65596(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_13
@@ -130,7 +130,7 @@ table:
 #   ud1l  4(%eax), %eax
 # .LBB2_1:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65596(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB2_2

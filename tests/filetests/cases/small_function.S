@@ -61,7 +61,7 @@ twice:
 # .LBB1_2:
 # .Ltmp10:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65564(%rax,%rcx)
 #   #NO_APP
 # .Ltmp11:
@@ -72,7 +72,7 @@ twice:
 # .LBB1_5:
 # .Ltmp12:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65564(%rax,%rcx)
 #   #NO_APP
 # .Ltmp13:
@@ -80,7 +80,7 @@ twice:
 #   jns  .LBB1_8
 # .LBB1_7:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65554(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_8

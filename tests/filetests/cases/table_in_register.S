@@ -152,7 +152,7 @@ table:
 #   jmp  .LBB1_8
 # .LBB1_3:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65550(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_4
@@ -173,7 +173,7 @@ table:
 #   ud1l  6(%eax), %eax
 # .LBB1_10:
 #   #APP
-#   callq  *4263952(%rax)
+#   callq  *4263944(%rax)
 #   {disp32}  nopl  65582(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_11

@@ -100,7 +100,7 @@ reverse:
 #   br i1 %is_over35, label %over36, label %on37, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left18) #4, !dbg !8
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left18) #4, !dbg !8
 #   store i64 %granted, ptr %left, align 8, !dbg !8
 #   br label %on, !dbg !8
 #
@@ -152,7 +152,7 @@ reverse:
 #   br label %pc_1002e, !dbg !9
 #
 # over36:                                           ; preds = %pc_1002e
-#   %granted38 = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65582($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left34) #4, !dbg !8
+#   %granted38 = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65582($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left34) #4, !dbg !8
 #   store i64 %granted38, ptr %left, align 8, !dbg !8
 #   br label %on37, !dbg !8
 #
@@ -386,7 +386,7 @@ reverse:
 #   br label %pc_10062, !dbg !12
 #
 # over:                                             ; preds = %pc_1007a
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left55) #4, !dbg !12
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left55) #4, !dbg !12
 #   store i64 %granted, ptr %left, align 8, !dbg !12
 #   br label %on56, !dbg !12
 #
@@ -411,7 +411,7 @@ reverse:
 #   ret { i64 } %mrv, !dbg !17
 #
 # over67:                                           ; preds = %pc_100741
-#   %granted69 = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left65) #4, !dbg !12
+#   %granted69 = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left65) #4, !dbg !12
 #   store i64 %granted69, ptr %left, align 8, !dbg !12
 #   br label %on68, !dbg !12
 #
@@ -479,7 +479,7 @@ reverse:
 #   br label %pc_1007e, !dbg !19
 #
 # over:                                             ; preds = %pc_1007e
-#   %granted = call i64 asm sideeffect "callq *4263952($1)\0A{disp32} nopl 65662($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left19) #4, !dbg !19
+#   %granted = call i64 asm sideeffect "callq *4263944($1)\0A{disp32} nopl 65662($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left19) #4, !dbg !19
 #   store i64 %granted, ptr %left, align 8, !dbg !19
 #   br label %on20, !dbg !19
 #

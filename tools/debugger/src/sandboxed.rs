@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cli::{
     args::CodeArgs, input::verify_request, limits::DEADLINE_MS_MAX, local::engine, local::native::Code,
     output::verdict::Group,
 };
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
-use antares_pool::{Hosted, ParentLink, ProcessKind, job, settle, worker_path};
+use antares_pool::{Hosted, ParentLink, ProcessKind, settle, worker_path};
 use antares_transaction::programs;
 use antares_verifier::serve_job;
 
@@ -118,26 +118,25 @@ struct Native;
 
 impl Rival for Native {
     fn is_ready(&self, target: &ChosenScript) -> bool {
-        let code = Code::new(CodeArgs { full: false, no_cache: false });
+        let code = Code::new(CodeArgs::default());
         let programs = programs(&target.mock, &target.environment);
         programs.iter().take(1).any(|program| {
             let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            program.vm_versions.iter().any(|version| code.has(&program.elf, options(*version)))
+            program
+                .vm_versions
+                .iter()
+                .any(|version| code.has(Sha256Digest::of(&program.elf), options(*version)))
         })
     }
 
     fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
         let request = verify_request::Request {
             json: target.mock.to_json(),
-            is_bare: false,
             environment: target.environment,
             group: Some((target.kind, target.cell)),
-            tier: job::Tier::Auto,
-            code: CodeArgs { full: false, no_cache: false },
             cycles_max: Some(cycles_max),
             deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
-            recheck: false,
-            diagnosis: false,
+            ..verify_request::Request::default()
         };
         let verdict = engine::verify(&request).ok()?;
         let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;

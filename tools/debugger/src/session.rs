@@ -26,7 +26,6 @@ mod replay;
 mod scan;
 mod stops;
 mod tape;
-mod touch;
 mod undo;
 
 pub use debuggee::{Debuggee, LineSink, Registers, Resume, Stop, Target, VmFault};

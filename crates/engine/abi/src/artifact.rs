@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::ABI_VERSION;
 
 /// Version of the code generator. Raise it with every change of generated code.
-pub const ENGINE_VERSION: u32 = 27;
+pub const ENGINE_VERSION: u32 = 28;
 /// Full version of the LLVM that this was built with. A compile worker with another version does not start.
 pub const LLVM_VERSION: &str = env!("ANTARES_LLVM_VERSION");
 /// Target triple of generated code.

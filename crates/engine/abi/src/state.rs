@@ -13,7 +13,7 @@ use std::mem::offset_of;
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
 /// Version of this contract. Hosts refuse a library with another version (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -79,9 +79,6 @@ pub struct State {
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostTable {
-    /// Address of the host's `bail_out`. Generated code jumps there with `base` in rax, from any depth. It
-    /// never returns.
-    pub bail_out: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code continues.
     /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,

@@ -18,8 +18,7 @@ pub(crate) const WINDOW: usize = 48;
 const VISITS_MAX: usize = 2048;
 
 /// The host functions that native code calls or jumps to, as offsets from base.
-const HOST_FUNCTIONS: [usize; 7] = [
-    HOST_TABLE_OFFSET + offset_of!(HostTable, bail_out),
+const HOST_FUNCTIONS: [usize; 6] = [
     HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
     HOST_TABLE_OFFSET + offset_of!(HostTable, meter),
     RESOLVE,

@@ -1,10 +1,8 @@
 //! A diagnosis as bytes that travel: within a limit, and read again by whoever knows the sources.
 
-use std::io;
-
 use crate::{
     Diagnosis, ErrorCodes,
-    report::{Branch, Child, DecodedCall, Frame, SourceLine, Value, where_it_is},
+    report::{Branch, Child, DecodedCall, Frame, SourceLine, where_it_is},
 };
 
 /// Functions of a place, and of a stack, that a shortened diagnosis has.
@@ -31,26 +29,6 @@ pub struct DiagnosisError {
     detail: String,
 }
 
-/// A writer of so many bytes.
-struct Bounded {
-    bytes: Vec<u8>,
-    bytes_max: usize,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() > self.bytes_max - self.bytes.len() {
-            return Err(io::Error::other("too long"));
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl Diagnosis {
     /// The diagnosis in JSON, at most `bytes_max` bytes: what matters least is left out until it fits, and
     /// [`Diagnosis::is_shortened`] says so. None if nothing helps.
@@ -69,9 +47,13 @@ impl Diagnosis {
     }
 
     fn json_within(&self, bytes_max: usize) -> Option<String> {
-        let mut writer = Bounded { bytes: Vec::new(), bytes_max };
-        serde_json::to_writer(&mut writer, self).ok()?;
-        String::from_utf8(writer.bytes).ok()
+        let mut bytes = vec![0; bytes_max];
+        // Writing to a full slice fails.
+        let mut left = &mut bytes[..];
+        serde_json::to_writer(&mut left, self).ok()?;
+        let written = bytes_max - left.len();
+        bytes.truncate(written);
+        String::from_utf8(bytes).ok()
     }
 
     /// What JSON of a diagnosis says.
@@ -118,16 +100,18 @@ impl Diagnosis {
     }
 
     fn shorten_frames(&mut self) {
-        self.stack_left_out = shorten(&mut self.stack, STACK_SHORT).saturating_add(self.stack_left_out);
-        shorten(&mut self.place, FRAMES_SHORT);
-        self.value.iter_mut().for_each(shorten_value);
+        let left_out = self.stack.len().saturating_sub(STACK_SHORT) as u64;
+        self.stack.truncate(STACK_SHORT);
+        self.stack_left_out = self.stack_left_out.saturating_add(left_out);
+        self.place.truncate(FRAMES_SHORT);
+        self.value.iter_mut().for_each(|value| value.place.truncate(FRAMES_SHORT));
         self.branch.iter_mut().for_each(shorten_branch);
         for call in &mut self.system_calls {
-            shorten(&mut call.place, FRAMES_SHORT);
+            call.place.truncate(FRAMES_SHORT);
         }
         for Child { place, stack, branch, .. } in &mut self.children {
-            shorten(place, FRAMES_SHORT);
-            shorten(stack, FRAMES_SHORT);
+            place.truncate(FRAMES_SHORT);
+            stack.truncate(FRAMES_SHORT);
             branch.iter_mut().for_each(shorten_branch);
         }
     }
@@ -156,8 +140,14 @@ impl Diagnosis {
         self.source.clear();
         self.javascript.clear();
         let mut frames: Vec<&mut Frame> = self.place.iter_mut().chain(&mut self.stack).collect();
-        let branches =
-            self.branch.iter_mut().chain(self.children.iter_mut().filter_map(|it| it.branch.as_mut()));
+        let mut branches: Vec<&mut Branch> = self.branch.iter_mut().collect();
+        for Child { ending, place, stack, branch, .. } in &mut self.children {
+            place.truncate(1);
+            stack.clear();
+            ending.detail.iter_mut().for_each(|detail| cut(detail, NAME_SHORT));
+            frames.extend(place);
+            branches.extend(branch);
+        }
         for Branch { place, left, right, .. } in branches {
             frames.extend(place.iter_mut().chain(&mut left.place).chain(&mut right.place));
         }
@@ -170,15 +160,6 @@ impl Diagnosis {
         for frame in frames {
             cut(&mut frame.function, NAME_SHORT);
             frame.file.iter_mut().for_each(|file| cut(file, NAME_SHORT));
-        }
-        for child in &mut self.children {
-            child.place.truncate(1);
-            child.stack.clear();
-            for frame in &mut child.place {
-                cut(&mut frame.function, NAME_SHORT);
-                frame.file.iter_mut().for_each(|file| cut(file, NAME_SHORT));
-            }
-            child.ending.detail.iter_mut().for_each(|detail| cut(detail, NAME_SHORT));
         }
         self.ending.detail.iter_mut().for_each(|detail| cut(detail, 4 * NAME_SHORT));
     }
@@ -202,21 +183,10 @@ pub(crate) fn lines_around(text: &str, line: u32) -> Vec<SourceLine> {
     numbered.map(decoded).collect()
 }
 
-/// Keeps the innermost. Gives how many go.
-fn shorten(frames: &mut Vec<Frame>, most: usize) -> u64 {
-    let left_out = frames.len().saturating_sub(most);
-    frames.truncate(most);
-    left_out as u64
-}
-
-fn shorten_value(value: &mut Value) {
-    shorten(&mut value.place, FRAMES_SHORT);
-}
-
 fn shorten_branch(branch: &mut Branch) {
-    shorten(&mut branch.place, FRAMES_SHORT);
-    shorten_value(&mut branch.left);
-    shorten_value(&mut branch.right);
+    for place in [&mut branch.place, &mut branch.left.place, &mut branch.right.place] {
+        place.truncate(FRAMES_SHORT);
+    }
 }
 
 fn cut(text: &mut String, bytes: usize) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_profile::{Frame, Profile, ProfiledProgram};
+use serde::Serialize;
 
 use crate::{Programs, Symbols, branches::branches, dwarf::LineRow};
 
@@ -41,7 +42,7 @@ pub struct CoveredBranch {
 }
 
 /// Of how many how many ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CoverageShare {
     /// All.
     pub found: u64,
@@ -57,10 +58,40 @@ impl CoverageShare {
         })
     }
 
-    /// Both together.
+    /// `87.50 %`; none where there is nothing.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { found: self.found + other.found, hit: self.hit + other.hit }
+    pub fn percent(self) -> Option<String> {
+        // Hundredths, cut: all of it is 100 and nothing else is.
+        let parts = (u128::from(self.hit) * 10_000).checked_div(self.found.into())?;
+        Some(format!("{}.{:02} %", parts / 100, parts % 100))
+    }
+}
+
+/// The shares of a file, or of several.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct CoverageFigures {
+    /// Lines.
+    pub lines: CoverageShare,
+    /// Functions.
+    pub functions: CoverageShare,
+    /// Sides of branches.
+    pub branches: CoverageShare,
+    /// Branches that ran and of which nobody can tell where they went; not among those above.
+    pub undecided_branches: u64,
+}
+
+impl CoverageFigures {
+    /// Those of all `files` together.
+    pub fn of<'a>(files: impl Iterator<Item = &'a CoveredFile> + Clone) -> Self {
+        let lines = files.clone().flat_map(|file| file.lines.values().map(|count| *count > 0));
+        let functions = files.clone().flat_map(|file| file.functions.values().map(|(_, count)| *count > 0));
+        let sides = files.clone().flat_map(|file| file.branches.values().flat_map(|branch| branch.sides));
+        Self {
+            lines: CoverageShare::of(lines),
+            functions: CoverageShare::of(functions),
+            branches: CoverageShare::of(sides.map(|count| count > 0)),
+            undecided_branches: files.map(|file| file.undecided).sum(),
+        }
     }
 }
 
@@ -71,24 +102,6 @@ impl CoveredFile {
         self.lines.retain(|line, _| is_there(*line));
         self.functions.retain(|_, (line, _)| is_there(*line));
         self.branches.retain(|(line, _), _| is_there(*line));
-    }
-
-    /// Lines.
-    #[must_use]
-    pub fn line_share(&self) -> CoverageShare {
-        CoverageShare::of(self.lines.values().map(|count| *count > 0))
-    }
-
-    /// Functions.
-    #[must_use]
-    pub fn function_share(&self) -> CoverageShare {
-        CoverageShare::of(self.functions.values().map(|(_, count)| *count > 0))
-    }
-
-    /// Sides of branches.
-    #[must_use]
-    pub fn branch_share(&self) -> CoverageShare {
-        CoverageShare::of(self.branches.values().flat_map(|branch| branch.sides).map(|count| count > 0))
     }
 }
 

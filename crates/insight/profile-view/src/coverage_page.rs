@@ -1,10 +1,10 @@
 //! What ran of the sources as one page: a table of files, and each file with its lines. It loads nothing,
 //! sends nothing and needs no script.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, iter};
 
 use crate::{
-    coverage::{CoverageShare, CoveredFile},
+    coverage::{CoverageFigures, CoverageShare, CoveredFile},
     limits::{COVERAGE_LINE_BYTES_MAX, COVERAGE_LINES_MAX},
     printable::is_command,
 };
@@ -20,9 +20,7 @@ pub fn coverage_page(
     source: &dyn Fn(&str) -> Option<String>,
 ) -> String {
     let mut page = HEAD.replacen("{{title}}", &escaped(title), 2);
-    let all = files.values().map(shares).fold([CoverageShare::default(); 3], |sum, shares| {
-        [sum[0].plus(shares[0]), sum[1].plus(shares[1]), sum[2].plus(shares[2])]
-    });
+    let all = shares(CoverageFigures::of(files.values()));
     page.push_str("<dl>");
     for (name, share) in ["lines", "functions", "branches"].into_iter().zip(all) {
         // Writing to a string does not fail.
@@ -36,7 +34,7 @@ pub fn coverage_page(
     }
     page.push_str("</dl></header>\n<main><table>\n<tr><th>file</th><th>lines</th><th>functions</th><th>branches</th></tr>\n");
     for (number, (name, file)) in files.iter().enumerate() {
-        let [lines, functions, branches] = shares(file).map(percent);
+        let [lines, functions, branches] = shares(CoverageFigures::of(iter::once(file))).map(percent);
         let _ = writeln!(
             page,
             "<tr><td><a href=\"#f{number}\">{}</a></td><td>{lines}</td><td>{functions}</td><td>{branches}</td></tr>",
@@ -54,8 +52,8 @@ pub fn coverage_page(
 }
 
 /// Lines, functions, branches.
-fn shares(file: &CoveredFile) -> [CoverageShare; 3] {
-    [file.line_share(), file.function_share(), file.branch_share()]
+fn shares(of: CoverageFigures) -> [CoverageShare; 3] {
+    [of.lines, of.functions, of.branches]
 }
 
 fn write_file(page: &mut String, file: &CoveredFile, text: Option<&str>) {
@@ -113,16 +111,8 @@ fn write_line(page: &mut String, file: &CoveredFile, number: u32, text: &str) {
     );
 }
 
-/// `87.50 %`; a dash where there is nothing.
 fn percent(share: CoverageShare) -> String {
-    match share {
-        CoverageShare { found: 0, .. } => "–".to_owned(),
-        CoverageShare { found, hit } => {
-            // Hundredths, cut: all of it is 100 and nothing else is.
-            let parts = u128::from(hit) * 10_000 / u128::from(found);
-            format!("{}.{:02} %", parts / 100, parts % 100)
-        }
-    }
+    share.percent().unwrap_or_else(|| "–".to_owned())
 }
 
 /// Text of a script or a source between elements or in quotes.

@@ -28,7 +28,7 @@ mod tables;
 mod view;
 
 pub use archive::{ArchiveError, read_archive, write_archive};
-pub use coverage::{CoverageShare, CoveredBranch, CoveredFile, SourceCoverage};
+pub use coverage::{CoverageFigures, CoverageShare, CoveredBranch, CoveredFile, SourceCoverage};
 pub use coverage_page::coverage_page;
 pub use debugger::{DebuggerNames, SourceLine};
 pub use formats::{Format, FormatError, otlp_request, profile_page, write_lcov};

@@ -13,8 +13,8 @@ use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict,
     job::{
-        BatchJob, CellName, CompileJob, CompileReport, DiagnosisJob, GroupKind, ProfileJob, Rules, RunJob,
-        RunReport, Stage, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
+        BatchJob, CellName, CompileJob, CompileReport, DiagnosisJob, GroupKind, ProfileJob, RunJob,
+        RunReport, Stage, Tier, VerifyFiles, VerifyJob, VerifyReport,
     },
 };
 use bytes::Bytes;
@@ -98,22 +98,12 @@ fn run(lie: Option<&str>) -> RunJob {
 
 fn verification(lie: Option<&str>) -> VerifyJob {
     VerifyJob {
-        form: TransactionForm::Molecule,
-        rules: Rules::default(),
-        group: None,
-        tier: Tier::Auto,
         cycles_max: CYCLES_MAX,
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: 9,
         document: Bytes::from(asked(lie.or(Some("")))),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: false,
-        sample_cycles: 0,
-        sample_salt: 0,
         groups: Some(lies::groups().into()),
-        scripts: [].into(),
+        ..VerifyJob::default()
     }
 }
 

@@ -11,9 +11,8 @@ use std::{
 
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
-    job::{Rules, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
+    job::{RunReport, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
 };
-use bytes::Bytes;
 
 #[path = "hostile/pool.rs"]
 mod hostile;
@@ -353,24 +352,7 @@ fn a_job_has_a_size() {
 #[test]
 fn libraries_arrive_in_order_and_not_too_many() {
     let pool = start(1, &[]).unwrap();
-    let job = VerifyJob {
-        form: TransactionForm::Json,
-        rules: Rules::default(),
-        group: None,
-        tier: Tier::Auto,
-        cycles_max: 0,
-        debug_bytes_max: 0,
-        transaction_bytes: 0,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: false,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
-    };
+    let job = VerifyJob { form: TransactionForm::Json, ..VerifyJob::default() };
     let transaction = Sealed::new("transaction", b"").unwrap();
     let files: Vec<Sealed> = (0..65).map(|number| Sealed::new("library", &[number]).unwrap()).collect();
     let all: Vec<&Sealed> = files.iter().collect();

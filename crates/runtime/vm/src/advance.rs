@@ -5,12 +5,9 @@
 //! full speed until then. Single steps use ckb-vm's Rust interpreter.
 
 use ckb_vm::{
-    CoreMachine as _, DefaultMachine, Error, Machine as _, SupportMachine as _,
+    CoreMachine as _, DefaultMachine, Error, SupportMachine as _,
     ckb_vm_definitions::{
-        asm::{
-            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_MAX_CYCLES_EXCEEDED, RET_SLOWPATH, Trace,
-            calculate_slot,
-        },
+        asm::calculate_slot,
         instructions::{Instruction, OP_ECALL},
     },
     decoder::{Decoder, build_decoder},
@@ -18,7 +15,7 @@ use ckb_vm::{
     machine::asm::AsmCoreMachine,
 };
 
-use crate::interpreter;
+use crate::interpreter::{self, Observer, decode_trace_until};
 
 /// The machine that a [`Stepper`] runs.
 pub type Steppable = DefaultMachine<Box<AsmCoreMachine>>;
@@ -91,44 +88,30 @@ impl Stepper {
     ) -> Result<Paused, Error> {
         let limit = vm.max_cycles();
         vm.inner_mut().set_max_cycles(cycles);
-        let paused = self.run_traces(vm, is_stop);
+        let stopped = interpreter::run(vm, &mut self.0, &mut Until(is_stop));
         vm.inner_mut().set_max_cycles(limit);
-        paused
-    }
-
-    fn run_traces(
-        &mut self,
-        vm: &mut Steppable,
-        is_stop: &dyn Fn(u64, Instruction) -> bool,
-    ) -> Result<Paused, Error> {
-        loop {
-            match interpreter::execute(vm) {
-                RET_DECODE_TRACE => match self.trace(vm, is_stop)? {
-                    Some(trace) => {
-                        let slot = calculate_slot(trace.address);
-                        vm.inner_mut().traces[slot] = trace;
-                    }
-                    None => return Ok(Paused::Address),
-                },
-                RET_EBREAK => vm.ebreak()?,
-                RET_DYNAMIC_JUMP => {}
-                RET_SLOWPATH => interpreter::execute_slowly(vm, &mut self.0)?,
-                RET_MAX_CYCLES_EXCEEDED => return Ok(Paused::Cycles),
-                other => return Err(interpreter::error(other, vm)),
-            }
+        match stopped {
+            Ok(_) => Ok(Paused::Address),
+            Err(Error::CyclesExceeded) => Ok(Paused::Cycles),
+            Err(error) => Err(error),
         }
     }
+}
 
-    /// The trace at the machine's pc up to the next stop; `None` if the pc is a stop.
-    fn trace(
-        &mut self,
-        vm: &mut Steppable,
-        is_stop: &dyn Fn(u64, Instruction) -> bool,
-    ) -> Result<Option<Trace>, Error> {
+/// Ends traces before system calls and addresses to stop at.
+struct Until<'a>(&'a dyn Fn(u64, Instruction) -> bool);
+
+impl Observer<Box<AsmCoreMachine>> for Until<'_> {
+    fn add_trace(&mut self, vm: &mut Steppable, decoder: &mut Decoder) -> Result<bool, Error> {
         let ends_before = |pc, decoded: &Result<Instruction, Error>| {
-            decoded.as_ref().map_or(true, |it| extract_opcode(*it) == OP_ECALL || is_stop(pc, *it))
+            decoded.as_ref().map_or(true, |it| extract_opcode(*it) == OP_ECALL || self.0(pc, *it))
         };
-        let trace = interpreter::decode_trace_until(vm, &mut self.0, ends_before)?;
-        Ok((trace.length > 0).then_some(trace))
+        let trace = decode_trace_until(vm, decoder, ends_before)?;
+        let has_any = trace.length > 0;
+        if has_any {
+            let slot = calculate_slot(trace.address);
+            vm.inner_mut().traces[slot] = trace;
+        }
+        Ok(has_any)
     }
 }

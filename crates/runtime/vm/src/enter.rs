@@ -69,8 +69,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
     )
 }
 
-/// Returns from [`enter`] or [`resume`]. Do not call: native code and signal handlers jump here with base in
-/// rax.
+/// Returns from [`enter`] or [`resume`]. Do not call: host functions and signal handlers jump here with base
+/// in rax.
 ///
 /// # Safety
 /// Only reached by a jump, from below an [`enter`] with the same base.
@@ -393,7 +393,6 @@ unsafe extern "C" fn go_on() {
 /// The content of the read-only page after the state.
 pub(crate) fn table(host: *mut HostState) -> HostTable {
     HostTable {
-        bail_out: bail_out as *const () as u64,
         ecall: ecall as *const () as u64,
         meter: meter as *const () as u64,
         resolve: resolve as *const () as u64,

@@ -1,14 +1,14 @@
-//! Runs ckb-vm's assembly interpreter until it reaches an address with native code.
+//! Runs ckb-vm's assembly interpreter, accompanied by an observer.
 //!
 //! The assembly runs from trace to trace (straight-line code of up to 16 instructions) and requests unknown
-//! traces. For an address with native code it gets no trace, so it stops there each time.
+//! traces. Where the observer gives none, such as at an address with native code, it stops each time.
 //!
 //! Only VM version 2 has such addresses: in earlier versions, the assembly's behavior for a pc beyond 2^32
 //! depends on its cached traces (ckb-vm issue 425).
 
 use ckb_vm::ckb_vm_definitions::instructions::{Instruction, OP_CUSTOM_TRACE_END};
 use ckb_vm::{
-    CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine,
+    CoreMachine, DefaultMachine, Error, ISA_MOP, Machine as _, SupportMachine,
     ckb_vm_definitions::asm::{
         RET_CYCLES_OVERFLOW, RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL,
         RET_INVALID_PERMISSION, RET_MAX_CYCLES_EXCEEDED, RET_OUT_OF_BOUND, RET_PAUSE, RET_SLOWPATH,
@@ -19,7 +19,10 @@ use ckb_vm::{
         blank_instruction, execute_instruction, extract_opcode, instruction_length,
         is_basic_block_end_instruction,
     },
-    machine::asm::{AsmCoreMachineRevealer, ckb_vm_asm_labels, ckb_vm_x64_execute},
+    machine::{
+        VERSION0,
+        asm::{AsmCoreMachineRevealer, ckb_vm_asm_labels, ckb_vm_x64_execute},
+    },
 };
 
 use crate::{
@@ -32,10 +35,62 @@ use crate::{
 pub(crate) enum Stop {
     /// The script exited.
     Exited,
-    /// The pc has native code.
-    Native,
+    /// The observer stopped the run before the pc.
+    Observer,
 }
 
+/// What accompanies a run in the assembly. It is a type parameter, so that it costs nothing where it does
+/// nothing.
+pub(crate) trait Observer<R: AsmCoreMachineRevealer> {
+    /// Adds the trace at the machine's pc. Returns false to stop the run there.
+    fn add_trace(&mut self, vm: &mut DefaultMachine<R>, decoder: &mut Decoder) -> Result<bool, Error>;
+
+    /// Another program was loaded into the machine.
+    fn replace(&mut self, _vm: &DefaultMachine<R>) {}
+
+    /// Runs traces as [`execute`].
+    fn execute(&mut self, vm: &mut DefaultMachine<R>, _decoder: &mut Decoder) -> Result<u8, Error> {
+        Ok(execute(vm))
+    }
+
+    /// Makes the system call before the machine's pc.
+    fn ecall(&mut self, vm: &mut DefaultMachine<R>) -> Result<(), Error> {
+        vm.ecall()
+    }
+}
+
+/// Runs the machine until its script exits or `observer` stops it.
+///
+/// # Errors
+/// Those of `AsmMachine::run`.
+pub(crate) fn run<R: AsmCoreMachineRevealer>(
+    vm: &mut DefaultMachine<R>,
+    decoder: &mut Decoder,
+    observer: &mut impl Observer<R>,
+) -> Result<Stop, Error> {
+    if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
+        return Err(Error::InvalidVersion);
+    }
+    vm.set_running(true);
+    while vm.running() {
+        if vm.reset_signal() {
+            decoder.reset_instructions_cache();
+            observer.replace(vm);
+        }
+        match observer.execute(vm, decoder)? {
+            RET_DECODE_TRACE if observer.add_trace(vm, decoder)? => {}
+            RET_DECODE_TRACE => return Ok(Stop::Observer),
+            RET_ECALL => observer.ecall(vm)?,
+            RET_EBREAK => vm.ebreak()?,
+            RET_DYNAMIC_JUMP => {}
+            RET_SLOWPATH => execute_slowly(vm, decoder)?,
+            other => return Err(error(other, vm)),
+        }
+    }
+    Ok(Stop::Exited)
+}
+
+/// The interpreter of a machine that may have native code.
 pub(crate) struct Interpreter {
     decoder: Decoder,
     /// Slots of the machine that contain traces of this interpreter.
@@ -61,42 +116,28 @@ impl Interpreter {
     pub(crate) fn run(
         &mut self,
         vm: &mut DefaultMachine<Core>,
-        mut code: Option<&mut dyn Code>,
-        mut observed: Option<&mut Observed>,
-    ) -> Result<Stop, Error> {
-        vm.set_running(true);
-        while vm.running() {
-            if vm.reset_signal() {
-                // Another program was loaded into the machine.
-                self.decoder.reset_instructions_cache();
-                observed = None;
-            }
-            match execute(vm) {
-                RET_DECODE_TRACE if code.as_ref().is_some_and(|code| code.thunk(*vm.pc()).is_some()) => {
-                    return Ok(Stop::Native);
-                }
-                RET_DECODE_TRACE => self.add_trace(vm, observed.as_deref_mut())?,
-                RET_ECALL => match &mut code {
-                    Some(code) => _ = call(vm, *code)?,
-                    None => vm.ecall()?,
-                },
-                RET_EBREAK => vm.ebreak()?,
-                RET_DYNAMIC_JUMP => {}
-                RET_SLOWPATH => execute_slowly(vm, &mut self.decoder)?,
-                other => return Err(error(other, vm)),
-            }
-        }
-        Ok(Stop::Exited)
-    }
-
-    /// Decodes the trace at the machine's pc.
-    fn add_trace(
-        &mut self,
-        vm: &mut DefaultMachine<Core>,
+        code: Option<&mut dyn Code>,
         observed: Option<&mut Observed>,
-    ) -> Result<(), Error> {
-        let trace = decode_trace(vm, &mut self.decoder)?;
-        if let Some(observed) = observed {
+    ) -> Result<Stop, Error> {
+        let Self { decoder, slots } = self;
+        run(vm, decoder, &mut Mixed { slots, code, observed })
+    }
+}
+
+/// Stops at native code.
+struct Mixed<'a, 'c> {
+    slots: &'a mut Vec<usize>,
+    code: Option<&'a mut (dyn Code + 'c)>,
+    observed: Option<&'a mut Observed>,
+}
+
+impl Observer<Core> for Mixed<'_, '_> {
+    fn add_trace(&mut self, vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<bool, Error> {
+        if self.code.as_ref().is_some_and(|code| code.thunk(*vm.pc()).is_some()) {
+            return Ok(false);
+        }
+        let trace = decode_trace(vm, decoder)?;
+        if let Some(observed) = self.observed.as_deref_mut() {
             observed.record(vm, &trace);
         }
         let slot = calculate_slot(trace.address);
@@ -105,7 +146,18 @@ impl Interpreter {
             self.slots.push(slot);
         }
         traces[slot] = trace;
-        Ok(())
+        Ok(true)
+    }
+
+    fn replace(&mut self, _vm: &DefaultMachine<Core>) {
+        self.observed = None;
+    }
+
+    fn ecall(&mut self, vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
+        match &mut self.code {
+            Some(code) => call(vm, *code).map(drop),
+            None => vm.ecall(),
+        }
     }
 }
 
@@ -117,7 +169,7 @@ pub(crate) fn execute<R: AsmCoreMachineRevealer>(vm: &mut DefaultMachine<R>) -> 
 }
 
 /// Executes the instruction before the machine's pc, which the assembly does not implement.
-pub(crate) fn execute_slowly<R: AsmCoreMachineRevealer>(
+fn execute_slowly<R: AsmCoreMachineRevealer>(
     vm: &mut DefaultMachine<R>,
     decoder: &mut Decoder,
 ) -> Result<(), Error> {

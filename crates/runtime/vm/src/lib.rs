@@ -62,6 +62,7 @@ mod sources;
 mod stack;
 #[cfg(test)]
 mod swap;
+mod touch;
 mod tracer;
 mod unknown;
 mod walk;
@@ -87,5 +88,6 @@ pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Counts, Finder, MachineSession};
 pub use signals::prepare_thread;
+pub use touch::{Touch, touched};
 pub use unknown::{Unknown, count_unknown};
 pub use watch::Watching;

@@ -259,8 +259,8 @@ impl Machine {
         if let Some(watch) = watch.as_deref_mut() {
             watch.begin(vm, 0, 0);
         }
-        let into = &mut Into { recording, execs: &mut 0, watch: watch.as_deref_mut() };
-        let result = tracer.run(vm, &mut calls, into);
+        let into = Into { calls: &mut calls, recording, execs: &mut 0, watch: watch.as_deref_mut() };
+        let result = tracer.run(vm, into);
         if let Some(watch) = watch {
             watch.end(vm, &End { id: 0, calls: &calls, result: &result }, recording);
         }

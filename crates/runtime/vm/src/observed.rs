@@ -5,7 +5,7 @@
 
 use antares_abi::{GUEST_MEMORY_BYTES, Hints, Seen};
 use ckb_vm::{
-    CoreMachine, DefaultMachine, Error, ISA_MOP,
+    CoreMachine, DefaultMachine, Error,
     ckb_vm_definitions::{
         asm::Trace,
         instructions::{
@@ -14,7 +14,6 @@ use ckb_vm::{
         },
     },
     instructions::{Itype, Stype, Utype, extract_opcode, instruction_length},
-    machine::VERSION0,
     registers::{RA, SP},
 };
 
@@ -257,9 +256,6 @@ fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
 /// # Errors
 /// Those of `AsmMachine::run`.
 pub(crate) fn run(vm: &mut DefaultMachine<Core>, observed: &mut Observed) -> Result<i8, Error> {
-    if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
-        return Err(Error::InvalidVersion);
-    }
     Interpreter::new(vm).run(vm, None, Some(observed))?;
     Ok(vm.exit_code())
 }

@@ -168,8 +168,8 @@ impl DefaultMachineRunner for ProfiledMachine {
         if let Some(watch) = watch.as_mut() {
             watch.begin(&self.vm, id, *switches);
         }
-        let into = &mut Into { recording, execs, watch: watch.as_mut() };
-        let result = tracer.run(&mut self.vm, calls, into);
+        let into = Into { calls, recording, execs, watch: watch.as_mut() };
+        let result = tracer.run(&mut self.vm, into);
         if let Some(watch) = watch {
             if !matches!(result, Err(Error::Yield)) {
                 watch.end(&self.vm, &End { id, calls, result: &result }, recording);

@@ -113,7 +113,7 @@ impl NativeMachine {
         self.give_observed(observed);
         match stop {
             Ok(Stop::Exited) => Ok(Some(self.vm.machine.exit_code())),
-            Ok(Stop::Native) => Ok(None),
+            Ok(Stop::Observer) => Ok(None),
             Err(error) => Err(self.judged(error)),
         }
     }

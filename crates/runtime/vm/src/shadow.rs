@@ -9,13 +9,10 @@ use antares_profile::evidence::{
 };
 use ckb_vm::{
     ckb_vm_definitions::instructions::{
-        Instruction, OP_ADD, OP_ADDI, OP_ADDIW, OP_ADDUW, OP_ADDW, OP_AMOADD_W, OP_AMOMAXU_D, OP_ANDI,
-        OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_CUSTOM_LOAD_IMM, OP_JALR_VERSION0,
-        OP_JALR_VERSION1, OP_LB_VERSION0, OP_LB_VERSION1, OP_LBU_VERSION0, OP_LBU_VERSION1, OP_LD_VERSION0,
-        OP_LD_VERSION1, OP_LH_VERSION0, OP_LH_VERSION1, OP_LHU_VERSION0, OP_LHU_VERSION1, OP_LR_D, OP_LR_W,
-        OP_LUI, OP_LW_VERSION0, OP_LW_VERSION1, OP_LWU_VERSION0, OP_LWU_VERSION1, OP_OR, OP_ORI, OP_SB,
-        OP_SC_D, OP_SC_W, OP_SD, OP_SEXTB, OP_SEXTH, OP_SH, OP_SLLI, OP_SLLIW, OP_SRAI, OP_SRAIW, OP_SRLI,
-        OP_SRLIW, OP_SUB, OP_SUBW, OP_SW, OP_XORI, OP_ZEXTH, instruction_opcode_name,
+        Instruction, OP_ADD, OP_ADDI, OP_ADDIW, OP_ADDUW, OP_ADDW, OP_ANDI, OP_BEQ, OP_BGE, OP_BGEU, OP_BLT,
+        OP_BLTU, OP_BNE, OP_CUSTOM_LOAD_IMM, OP_JALR_VERSION0, OP_JALR_VERSION1, OP_LUI, OP_OR, OP_ORI,
+        OP_SEXTB, OP_SEXTH, OP_SLLI, OP_SLLIW, OP_SRAI, OP_SRAIW, OP_SRLI, OP_SRLIW, OP_SUB, OP_SUBW,
+        OP_XORI, OP_ZEXTH, instruction_opcode_name,
     },
     instructions::{Itype, Rtype, Stype, extract_opcode, instruction_length},
     registers::A0,
@@ -24,6 +21,7 @@ use ckb_vm::{
 use crate::{
     addresses::Addresses,
     limits::{BRANCHES_MAX, CALLERS_MAX, SHADOWED_WORDS},
+    touch::{Touch, touched},
 };
 
 /// Number of active calls whose branches are searched.
@@ -78,14 +76,6 @@ struct Taken {
     to: u64,
     values: [u64; 2],
     origins: [Origin; 2],
-}
-
-/// The memory access of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    None,
-    Load { address: u64, bytes: u8 },
-    Store { address: u64, bytes: u8 },
 }
 
 /// The tracked values of one VM.
@@ -146,19 +136,19 @@ impl Shadow {
     ) {
         let (registers, next_pc) = after;
         let opcode = extract_opcode(instruction);
-        match access(instruction, before) {
-            Access::Store { address, bytes } => {
+        match touched(instruction, before) {
+            Some(Touch { address, bytes, writes: true, is_atomic: false, .. }) => {
                 let from = Stype(instruction).rs2();
                 let stored = Stored { address, bytes, value: before[from], origin: self.registers[from] };
                 self.memory[slot(address)] = stored;
                 return;
             }
-            Access::Load { address, bytes } => {
+            Some(Touch { address, bytes, is_atomic: false, .. }) => {
                 let rd = Itype(instruction).rd();
                 let loaded = self.loaded(at, (address, bytes), registers[rd]);
                 return self.set(rd, loaded);
             }
-            Access::None => {}
+            _ => {}
         }
         if is_branch(opcode) {
             return self.branch(at, instruction, before, next_pc);
@@ -361,37 +351,6 @@ fn unchanged(instruction: Instruction) -> Option<usize> {
         OP_ADD | OP_ADDW | OP_ADDUW if two.rs2() == 0 => Some(two.rs1()),
         _ => None,
     }
-}
-
-/// The memory access of an instruction with these registers.
-pub(crate) fn access(instruction: Instruction, registers: &Registers) -> Access {
-    let at = |base: usize, offset: i32| registers[base & 31].wrapping_add_signed(i64::from(offset));
-    let load = |bytes| {
-        let fields = Itype(instruction);
-        Access::Load { address: at(fields.rs1(), fields.immediate_s()), bytes }
-    };
-    let store = |bytes| {
-        let fields = Stype(instruction);
-        Access::Store { address: at(fields.rs1(), fields.immediate_s()), bytes }
-    };
-    match extract_opcode(instruction) {
-        OP_LB_VERSION0 | OP_LB_VERSION1 | OP_LBU_VERSION0 | OP_LBU_VERSION1 => load(1),
-        OP_LH_VERSION0 | OP_LH_VERSION1 | OP_LHU_VERSION0 | OP_LHU_VERSION1 => load(2),
-        OP_LW_VERSION0 | OP_LW_VERSION1 | OP_LWU_VERSION0 | OP_LWU_VERSION1 => load(4),
-        OP_LD_VERSION0 | OP_LD_VERSION1 => load(8),
-        OP_SB => store(1),
-        OP_SH => store(2),
-        OP_SW => store(4),
-        OP_SD => store(8),
-        _ => Access::None,
-    }
-}
-
-/// The address of an atomic instruction, which [`access`] does not cover.
-pub(crate) fn atomic(instruction: Instruction, registers: &Registers) -> Option<u64> {
-    let is_atomic = matches!(extract_opcode(instruction), OP_LR_W | OP_LR_D | OP_SC_W | OP_SC_D)
-        || (OP_AMOADD_W..=OP_AMOMAXU_D).contains(&extract_opcode(instruction));
-    is_atomic.then(|| registers[Rtype(instruction).rs1() & 31])
 }
 
 /// The base register of a memory access.

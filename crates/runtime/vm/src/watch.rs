@@ -22,7 +22,8 @@ use crate::{
     memory::Core,
     outcome::failure,
     recording::Recording,
-    shadow::{Access, At, Registers, Shadow, access, atomic, base},
+    shadow::{At, Registers, Shadow, base},
+    touch::{Touch, touched},
     witness::{self, Caller},
 };
 
@@ -315,10 +316,10 @@ fn fault(
             _ => Fault::SystemCall { number: registers[ckb_vm::registers::A7] },
         });
     }
-    Some(match (access(instruction, registers), atomic(instruction, registers)) {
-        (Access::Load { address, bytes }, _) => Fault::Load { address, bytes },
-        (Access::Store { address, bytes }, _) => Fault::Store { address, bytes },
-        (Access::None, Some(address)) => Fault::Store { address, bytes: 8 },
-        (Access::None, None) => Fault::Other,
+    Some(match touched(instruction, registers) {
+        Some(Touch { address, is_atomic: true, .. }) => Fault::Store { address, bytes: 8 },
+        Some(Touch { address, bytes, writes: true, .. }) => Fault::Store { address, bytes },
+        Some(Touch { address, bytes, .. }) => Fault::Load { address, bytes },
+        None => Fault::Other,
     })
 }

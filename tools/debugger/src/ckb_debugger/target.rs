@@ -144,8 +144,7 @@ fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
         (GroupKind::Type, "input") => ScriptLocation::InputType(index),
         (GroupKind::Type, "output") => ScriptLocation::OutputType(index),
         _ => {
-            let kind = if kind == GroupKind::Lock { "lock" } else { "type" };
-            return Err(Ending::senseless(format!("no such script runs: {list}.{index}.{kind}")));
+            return Err(Ending::senseless(format!("no such script runs: {list}.{index}.{}", kind.name())));
         }
     };
     let hash = mock.script_hash(place);

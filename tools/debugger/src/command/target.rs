@@ -3,14 +3,9 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use antares_abi::{CYCLES_MAX_DEFAULT, Isa};
-use antares_cli::{
-    args::{self, Content, DebugArgs},
-    commands::verify::read_transaction,
-    failure::Failure,
-    input,
-};
+use antares_cli::{args::DebugArgs, commands::verify::read_transaction, failure::Failure, input};
 use antares_hosted::job::{CellName, GroupKind, HostedDebug, HostedRun, Rules};
-use antares_transaction::{AsLock, Environment, Mock, groups};
+use antares_transaction::{Environment, Mock, groups};
 use anyhow::anyhow;
 use bytes::Bytes;
 
@@ -58,27 +53,16 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
     if args.isa.is_some_and(|isa| isa != Isa::of_version(args.vm_version)) {
         return Err(Failure::Usage(anyhow!("only the instruction set of the VM version can be debugged")));
     }
-    let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
     // Clap has seen to it that there is one.
     let elf = args.elf.as_deref().ok_or_else(|| Failure::Usage(anyhow!("which script?")))?;
-    let lock = AsLock {
-        elf: input::read_script(elf)?.into(),
-        args: read(&args.lock.args)?.unwrap_or_default(),
-        witness: read(&args.lock.witness)?,
-        data: read(&args.lock.data)?.unwrap_or_default(),
-    };
-    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))?;
+    let mock = args.lock.to_mock(elf)?;
     Ok((mock, Environment::of_version(args.vm_version)))
 }
 
 /// The group that is named, or the only one.
 fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure> {
     if let (Some(kind), Some(cell)) = (args.group, args.cell) {
-        let kind = match kind {
-            args::GroupKind::Lock => GroupKind::Lock,
-            args::GroupKind::Type => GroupKind::Type,
-        };
-        return Ok((kind, cell.0));
+        return Ok((kind.into(), cell.0));
     }
     let mut found = Vec::new();
     for group in groups(mock) {
@@ -98,13 +82,9 @@ fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure
 }
 
 fn words(kind: GroupKind, cell: CellName) -> String {
-    let kind = match kind {
-        GroupKind::Lock => "lock",
-        GroupKind::Type => "type",
-    };
     let cell = match cell {
         CellName::Input(index) => format!("input.{index}"),
         CellName::Output(index) => format!("output.{index}"),
     };
-    format!("--group {kind} --cell {cell}")
+    format!("--group {} --cell {cell}", kind.name())
 }

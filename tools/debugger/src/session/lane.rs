@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use antares_verifier::Cells;
-use antares_vm::{Paused, Steppable, Stepper};
+use antares_vm::{Paused, Steppable, Stepper, touched};
 use ckb_script::types::{Message, SgData, VmContext, VmId};
 use ckb_vm::{
     Bytes, CoreMachine as _, DefaultMachineBuilder, Error, Memory as _, SupportMachine,
@@ -25,7 +25,6 @@ use super::{
     printed::{Calls, calls},
     stops::{Stops, WatchRange},
     tape::{End, Slice},
-    touch::touched,
     undo::Undo,
 };
 

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use antares_vm::{Touch, touched};
 use ckb_vm::ckb_vm_definitions::instructions::Instruction;
 use ckb_vm::instructions::instruction_length;
 
-use super::{
-    limits::PROGRAM_CHANGES_MAX,
-    touch::{Touch, touched},
-};
+use super::limits::PROGRAM_CHANGES_MAX;
 
 /// What is done to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +41,7 @@ impl WatchRange {
             Access::Read => touch.reads,
             Access::Any => true,
         };
-        is_wanted && self.meets(touch.address, touch.bytes)
+        is_wanted && self.meets(touch.address, touch.bytes.into())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Single instructions that can be undone without an image: what each changed. Any way to a moment leads to
 //! the same one, so what was noted on one way is true on all.
 
-use antares_vm::Steppable;
+use antares_vm::{Steppable, Touch};
 use ckb_vm::{CoreMachine as _, SupportMachine as _};
 
-use super::{image::Position, tape::Moment, touch::Touch};
+use super::{image::Position, tape::Moment};
 
 /// What one instruction changed.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Undo {
         let cycles = vm.cycles();
         let core = vm.inner_mut();
         let written = touch.filter(|touch| touch.writes).and_then(|touch| {
-            let (address, bytes) = (usize::try_from(touch.address).ok()?, usize::try_from(touch.bytes).ok()?);
+            let (address, bytes) = (usize::try_from(touch.address).ok()?, usize::from(touch.bytes));
             // What is not initialised yet is zeros, as soon as it is.
             let end = address.checked_add(bytes)?;
             let mut old = [0; 8];

@@ -147,15 +147,12 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
     }
     let request = verify_request::Request {
         json,
-        is_bare: false,
         environment: target.environment,
         group: target.group,
         tier: Tier::Interpreter,
         code: CodeArgs { full: false, no_cache: true },
         cycles_max: Some(target.cycles_max),
-        deadline: None,
-        recheck: false,
-        diagnosis: false,
+        ..verify_request::Request::default()
     };
     let verdict = engine::verify(&request)?;
     let args = DiagnosisArgs { explain: true, ..DiagnosisArgs::default() };

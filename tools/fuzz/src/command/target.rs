@@ -2,17 +2,16 @@
 
 use antares_abi::{CompileOptions, Hints, Isa};
 use antares_cli::{
-    args::{self, Content, FuzzArgs, FuzzTier},
+    args::{Content, FuzzArgs, FuzzTier, LockArgs},
     commands::verify::read_transaction,
     failure::Failure,
-    input,
     input::parsed_transaction,
     local::workers::{compile_in, seal, start},
 };
 use antares_fuzz::job::{FieldBytes, FuzzJob, FuzzLibrary, Invariants};
 use antares_hosted::job::{CellName, GroupKind, Rules};
 use antares_pool::{Cancel, executable_bytes, job::Stage};
-use antares_transaction::{AsLock, Environment, FieldName, Mock, programs};
+use antares_transaction::{Environment, FieldName, Mock, programs};
 use anyhow::anyhow;
 use bytes::Bytes;
 
@@ -51,12 +50,8 @@ impl Target {
         if names.is_empty() {
             return Err(Failure::Usage(anyhow!("the transaction has no field that could change")));
         }
-        let kind = args.group.map(|kind| match kind {
-            args::GroupKind::Lock => GroupKind::Lock,
-            args::GroupKind::Type => GroupKind::Type,
-        });
         let other = args.same_as.as_deref().map(|path| {
-            let elf = input::read_script(path)?;
+            let elf = antares_cli::input::read_script(path)?;
             let mut other = mock.clone();
             let group = antares_transaction::groups(&mock).into_iter().next();
             let code = group.and_then(|group| mock.code_of(&group.script_hash));
@@ -66,7 +61,7 @@ impl Target {
             Ok(other)
         });
         let environment = Environment::default();
-        let group = kind.zip(args.cell.map(|cell| cell.0));
+        let group = args.group.map(GroupKind::from).zip(args.cell.map(|cell| cell.0));
         let cycles_max = args.max_cycles.unwrap_or(CYCLES_MAX);
         Ok(Self { mock, names, environment, group, other: other.transpose()?, cycles_max })
     }
@@ -142,14 +137,9 @@ fn transaction(args: &FuzzArgs) -> Result<Mock, Failure> {
     if let Some(path) = &args.tx {
         return parsed_transaction::read(&read_transaction(path)?);
     }
-    let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
     // Clap has seen to it that there is one.
     let elf = args.elf.as_deref().ok_or_else(|| Failure::Usage(anyhow!("which script?")))?;
-    let lock = AsLock {
-        elf: input::read_script(elf)?.into(),
-        args: read(&args.args)?.unwrap_or_default(),
-        witness: Some(read(&args.witness)?.unwrap_or_default()),
-        data: read(&args.data)?.unwrap_or_default(),
-    };
-    lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))
+    let witness = args.witness.clone().or(Some(Content::Bytes(Vec::new())));
+    let (args, data) = (args.args.clone(), args.data.clone());
+    LockArgs { as_lock: true, args, witness, data }.to_mock(elf)
 }

@@ -1,9 +1,11 @@
 //! A finding: one rule at one location.
 
+use serde::Serialize;
 use strum::IntoStaticStr;
 
 /// The kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Rule {
     /// A known function or library with a faster replacement, recognised by name.
@@ -36,8 +38,8 @@ pub enum Rule {
     VmSwitches,
 }
 
-/// Code that could take fewer cycles.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Code that could take fewer cycles. The order of the fields is that of the JSON, which is a contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule that found it.
     pub rule: Rule,
@@ -49,12 +51,13 @@ pub struct Finding {
     pub address: Option<u64>,
     /// Cycles spent there: an upper bound of the savings, not an estimate.
     pub cycles: u64,
-    /// Estimated savings in cycles, computed from instruction costs; `None` if no estimate is possible.
-    pub saves: Option<u64>,
     /// The reason for the finding.
     pub why: String,
     /// What to try.
     pub advice: String,
     /// Savings measured for this advice on a program of the same kind.
     pub measured: Option<&'static str>,
+    /// Estimated savings in cycles, computed from instruction costs; `None` if no estimate is possible.
+    #[serde(rename = "saves_cycles")]
+    pub saves: Option<u64>,
 }

@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
+use serde::{Serialize, Serializer};
+
 use super::{Finding, Rule};
 
 /// Maximum functions of a group in its text.
@@ -10,21 +12,45 @@ const SPOTS_SHOWN: usize = 5;
 /// Maximum bytes of a source line in a text.
 const LINE_BYTES_MAX: usize = 100;
 
-/// Findings of one rule with the same advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Findings of one rule with the same advice. The order of the fields is that of the JSON, which is a contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FindingGroup {
     /// The rule.
     pub rule: Rule,
+    /// Cycles spent at all its spots: an upper bound of the savings, not an estimate.
+    pub cycles: u64,
+    /// Estimated savings in cycles, over the spots with an estimate; `None` if none has one.
+    #[serde(rename = "saves_cycles")]
+    pub saves: Option<u64>,
     /// What to try.
     pub advice: String,
     /// Savings measured for this advice on a program of the same kind.
     pub measured: Option<&'static str>,
-    /// Cycles spent at all its spots: an upper bound of the savings, not an estimate.
-    pub cycles: u64,
-    /// Estimated savings in cycles, over the spots with an estimate; `None` if none has one.
-    pub saves: Option<u64>,
     /// Its findings, most cycles first.
+    #[serde(serialize_with = "as_spots")]
     pub spots: Vec<Finding>,
+}
+
+/// A finding without what its group has.
+#[derive(Serialize)]
+struct Spot<'a> {
+    function: &'a str,
+    place: Option<&'a str>,
+    address: Option<u64>,
+    cycles: u64,
+    saves_cycles: Option<u64>,
+    why: &'a str,
+}
+
+fn as_spots<S: Serializer>(spots: &[Finding], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(spots.iter().map(|spot| Spot {
+        function: &spot.function,
+        place: spot.place.as_deref(),
+        address: spot.address,
+        cycles: spot.cycles,
+        saves_cycles: spot.saves,
+        why: &spot.why,
+    }))
 }
 
 /// Returns the text of a source file, by the compiler's name for the file.

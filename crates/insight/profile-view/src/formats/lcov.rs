@@ -1,10 +1,10 @@
 //! LCOV: how often each line of source ran, in the form of `geninfo`(1).
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{collections::BTreeMap, fmt::Write, iter};
 
 use crate::{
     View,
-    coverage::{CoveredFile, SourceCoverage},
+    coverage::{CoverageFigures, CoveredFile, SourceCoverage},
     printable::is_command,
 };
 
@@ -29,8 +29,8 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
         for (function, (_, count)) in &file.functions {
             let _ = writeln!(text, "FNDA:{count},{}", one_line(function));
         }
-        let share = file.function_share();
-        let _ = writeln!(text, "FNF:{}\nFNH:{}", share.found, share.hit);
+        let CoverageFigures { lines, functions, branches, .. } = CoverageFigures::of(iter::once(file));
+        let _ = writeln!(text, "FNF:{}\nFNH:{}", functions.found, functions.hit);
         for ((line, place), branch) in &file.branches {
             for (side, count) in branch.sides.iter().enumerate() {
                 // What was never evaluated is another thing than what was never taken.
@@ -38,13 +38,11 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
                 let _ = writeln!(text, "BRDA:{line},{place},{side},{count}");
             }
         }
-        let share = file.branch_share();
-        let _ = writeln!(text, "BRF:{}\nBRH:{}", share.found, share.hit);
+        let _ = writeln!(text, "BRF:{}\nBRH:{}", branches.found, branches.hit);
         for (line, count) in &file.lines {
             let _ = writeln!(text, "DA:{line},{count}");
         }
-        let share = file.line_share();
-        let _ = writeln!(text, "LF:{}\nLH:{}\nend_of_record", share.found, share.hit);
+        let _ = writeln!(text, "LF:{}\nLH:{}\nend_of_record", lines.found, lines.hit);
     }
     text
 }

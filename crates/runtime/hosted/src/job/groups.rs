@@ -8,11 +8,23 @@ use super::lines::Lines;
 
 /// Lock or type script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GroupKind {
     /// Guards inputs.
     Lock,
     /// Guards inputs and outputs that have it.
     Type,
+}
+
+impl GroupKind {
+    /// `lock` or `type`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Type => "type",
+        }
+    }
 }
 
 /// Names of the errors of ckb-vm: the variants of its `Error`.

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionForm {
     /// ckb-debugger's JSON.
     Json,
     /// The document of `antares_transaction::Mock`: its parts in molecule encoding, in postcard.
+    #[default]
     Molecule,
 }
 
@@ -88,7 +89,7 @@ pub const HOT_PROGRAMS_MAX: usize = 8;
 pub const HOT_BYTES_MAX: usize = 512 << 10;
 
 /// One verification.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyJob {
     /// How the transaction is encoded.
     pub form: TransactionForm,

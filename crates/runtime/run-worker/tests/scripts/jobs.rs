@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
     Pool, PoolConfig,
-    job::{BatchJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
+    job::{BatchJob, RunJob, Tier, TransactionForm, VerifyJob},
 };
-use bytes::Bytes;
 
 pub(crate) fn config() -> PoolConfig {
     PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)
@@ -52,20 +51,10 @@ pub(crate) fn batch(args: &[&str]) -> BatchJob {
 pub(crate) fn verification(form: TransactionForm, bytes: usize) -> VerifyJob {
     VerifyJob {
         form,
-        rules: Rules::default(),
-        group: None,
         tier: Tier::Interpreter,
         cycles_max: 100_000_000,
         debug_bytes_max: 1 << 20,
         transaction_bytes: bytes as u64,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: false,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
+        ..VerifyJob::default()
     }
 }

@@ -29,9 +29,6 @@ const PREAMBLE: &str = "
         .byte 0x67, 0x0f, 0xb9, 0x40, \\reason
     .endm
     .text
-    leave_now:
-        mov rax, rbx
-        jmp qword ptr [rbx + LEAVE]
     thunk:
         mov rbx, rax
 ";
@@ -86,8 +83,6 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         ("GUARD", GUARD_BYTES),
         ("PC", offset(std::mem::offset_of!(State, pc))),
         ("CYCLES_LEFT", offset(std::mem::offset_of!(State, cycles_left))),
-        ("LEAVE_REASON", offset(std::mem::offset_of!(State, bailout_reason))),
-        ("LEAVE", host(std::mem::offset_of!(HostTable, bail_out))),
         ("ECALL", host(std::mem::offset_of!(HostTable, ecall))),
         ("RESOLVE", host(std::mem::offset_of!(HostTable, resolve))),
         ("HOST", host(std::mem::offset_of!(HostTable, host))),

@@ -51,13 +51,6 @@ fn what_was_printed_and_written_before_is_forgotten() {
 }
 
 #[test]
-fn a_reason_in_the_state_counts() {
-    check("mov qword ptr [rbx + LEAVE_REASON], 3\n jmp leave_now", BailoutReason::UnknownTarget);
-    check("jmp leave_now", BailoutReason::Unsupported);
-    check("mov qword ptr [rbx + LEAVE_REASON], 12345\n jmp leave_now", BailoutReason::Unsupported);
-}
-
-#[test]
 fn a_return_is_a_reason() {
     check("ret", BailoutReason::Returned);
     check(

@@ -14,27 +14,40 @@ use ckb_vm::{
 
 /// Memory that an instruction touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Touch {
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    pub(crate) reads: bool,
-    pub(crate) writes: bool,
+pub struct Touch {
+    /// Guest address.
+    pub address: u64,
+    /// Number of bytes.
+    pub bytes: u8,
+    /// Whether they are read.
+    pub reads: bool,
+    /// Whether they are written.
+    pub writes: bool,
+    /// Whether the instruction is atomic.
+    pub is_atomic: bool,
 }
 
-/// What `instruction` touches; the address takes registers.
-pub(crate) fn touched(instruction: Instruction, registers: &[u64; 32]) -> Option<Touch> {
+/// What `instruction` touches with these registers.
+#[must_use]
+pub fn touched(instruction: Instruction, registers: &[u64; 32]) -> Option<Touch> {
     let load = |bytes| {
         let fields = Itype(instruction);
         let address = registers[fields.rs1() & 31].wrapping_add_signed(fields.immediate_s().into());
-        Some(Touch { address, bytes, reads: true, writes: false })
+        Some(Touch { address, bytes, reads: true, writes: false, is_atomic: false })
     };
     let store = |bytes| {
         let fields = Stype(instruction);
         let address = registers[fields.rs1() & 31].wrapping_add_signed(fields.immediate_s().into());
-        Some(Touch { address, bytes, reads: false, writes: true })
+        Some(Touch { address, bytes, reads: false, writes: true, is_atomic: false })
     };
     let atomic = |bytes, reads, writes| {
-        Some(Touch { address: registers[Rtype(instruction).rs1() & 31], bytes, reads, writes })
+        Some(Touch {
+            address: registers[Rtype(instruction).rs1() & 31],
+            bytes,
+            reads,
+            writes,
+            is_atomic: true,
+        })
     };
     match extract_opcode(instruction) {
         OP_LB_VERSION0 | OP_LB_VERSION1 | OP_LBU_VERSION0 | OP_LBU_VERSION1 => load(1),
