@@ -1,20 +1,15 @@
 //! What authors of scripts meet first: a script as a lock, system calls that nobody serves, limits that were
 //! passed, ELFs full of debug data. Runs the real command with real workers, as contract.rs does.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path};
 
 use antares_guests::debugger_examples;
-use serde_json::Value;
 use tempfile::TempDir;
 
-#[path = "scripts/elf.rs"]
-mod elf;
+use crate::{
+    command::{antares, command, end, json, start, transaction, usage},
+    elf,
+};
 
 /// `li a7, number; ecall; li a7, 93; ecall`, for numbers below 4096.
 fn calls(number: u32) -> Vec<u8> {
@@ -31,19 +26,6 @@ fn folder(scripts: &[(&str, Vec<u8>)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     scripts.iter().for_each(|(name, elf)| fs::write(folder.path().join(name), elf).unwrap());
     folder
-}
-
-/// Status, standard output and standard error of `antares` with `words`.
-fn antares(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.current_dir(folder).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
-    let output = command.args(words).stdin(Stdio::null()).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
 }
 
 /// Loads the script into its memory and exits with the byte at `at` of it: molecule, so that the arguments
@@ -85,10 +67,10 @@ fn a_script_runs_as_the_lock_of_a_transaction() {
     }
     assert_eq!(run(&["--args", "@args", "--witness", "0x01", "--data", "0x02"]), (Some(1), Some(0x25)));
     assert_eq!(run(&["--args", "0xff00"]), (Some(0), Some(0)));
-    let (status, _, stderr) = antares(folder.path(), &["run", "script", "--as-lock", "--args", "17"]);
-    assert!(status == Some(2) && stderr.contains("must be 0x"), "{stderr}");
-    let (status, _, stderr) = antares(folder.path(), &["run", "script", "--args", "0x17"]);
-    assert!(status == Some(2) && stderr.contains("--as-lock"), "{stderr}");
+    let stderr = usage(folder.path(), &["run", "script", "--as-lock", "--args", "17"]);
+    assert!(stderr.contains("must be 0x"), "{stderr}");
+    let stderr = usage(folder.path(), &["run", "script", "--args", "0x17"]);
+    assert!(stderr.contains("--as-lock"), "{stderr}");
     let words = ["run", "script", "--as-lock", "--args", "0xff00", "--expect-cycles", "1"];
     let (status, _, stderr) = antares(folder.path(), &words);
     assert!(status == Some(1) && stderr.contains("1 were expected"), "{stderr}");
@@ -153,8 +135,7 @@ fn what_is_not_loaded_counts_toward_no_limit() {
     let (status, stdout, stderr) = antares(folder.path(), &["profile", "big"]);
     assert!(status == Some(0) && stdout.starts_with("502 cycles; exit 0\n"), "{stdout}{stderr}");
     // A template's file, in a cell.
-    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
-    fs::write(folder.path().join("tx.json"), transaction).unwrap();
+    fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
     fs::copy(folder.path().join("big"), folder.path().join("lock")).unwrap();
     let (status, stdout, stderr) = antares(folder.path(), &["verify", "--tx", "tx.json"]);
     assert!(stdout.contains("lock input.0") && stdout.contains("exit 0"), "{status:?} {stdout}{stderr}");
@@ -167,11 +148,9 @@ fn a_transaction_is_profiled_as_one() {
     let (status, stdout, stderr) = antares(Path::new("."), &["profile", transaction]);
     let (_, expected, _) = antares(Path::new("."), &["profile", "--tx", transaction]);
     assert_eq!((status, &stdout), (Some(0), &expected), "{stderr}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    let stdin = fs::File::open(transaction).unwrap();
-    let output = command.args(["profile", "-"]).stdin(stdin).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--tx -"));
+    let json = fs::read(transaction).unwrap();
+    let (status, _, stderr) = end(start(&mut command(Path::new("."), &["profile", "-"]), &json));
+    assert!(status == Some(2) && stderr.contains("--tx -"), "{stderr}");
 }
 
 #[test]

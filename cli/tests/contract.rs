@@ -1,37 +1,17 @@
 //! The contract of docs/cli.md, word for word: forms, JSON keys, exit statuses. Runs the real command with
 //! real workers (`cargo build --workspace` builds them; `make test` does so first).
-#![forbid(unsafe_code)]
 
-use std::{
-    io::Write as _,
-    process::{Command, Output, Stdio},
-};
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
 
-#[path = "scripts/elf.rs"]
-mod elf;
+use crate::{
+    command::{command, end, json, start},
+    elf,
+};
 
-const KEYS: [&str; 18] = [
-    "debug_lines_left_out",
-    "debug_bytes_left_out",
-    "outcome",
-    "exit_code",
-    "error",
-    "error_detail",
-    "cycles",
-    "load_cycles",
-    "native_cycles",
-    "interpreted_cycles",
-    "restarted",
-    "restarted_detail",
-    "compile_ms",
-    "run_us",
-    "artifact",
-    "cache",
-    "code_tier",
-    "debug",
-];
+const KEYS: &str = "debug_lines_left_out debug_bytes_left_out outcome exit_code error error_detail cycles load_cycles \
+    native_cycles interpreted_cycles restarted restarted_detail compile_ms run_us artifact cache code_tier debug";
 
 /// `addi rd, x0, value` for a value of 12 bits.
 const fn li(rd: u32, value: u32) -> u32 {
@@ -48,41 +28,20 @@ fn exits(code: i8) -> Vec<u8> {
     elf::of(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL])
 }
 
-/// Runs `antares` with a script on its standard input.
-#[track_caller]
-fn antares(args: &[&str], stdin: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
-        .args(args)
-        .env("ANTARES_CACHE", "off")
-        .env_remove("ANTARES_SERVER")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("antares starts");
-    // A command that refuses its words closes its input unread.
-    let _ = child.stdin.take().expect("stdin is piped").write_all(stdin);
-    child.wait_with_output().expect("antares ends")
-}
-
-/// Exit status, standard output, standard error.
+/// Exit status, standard output and standard error of `antares` with a script on its standard input.
 #[track_caller]
 fn text(args: &[&str], stdin: &[u8]) -> (i32, String, String) {
-    let output = antares(args, stdin);
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
+    let (status, stdout, stderr) = end(start(&mut command(Path::new("."), args), stdin));
+    (status.unwrap(), stdout, stderr)
 }
 
 /// Exit status and the JSON object of `antares run - --json ARGS`.
 #[track_caller]
 fn run(args: &[&str], elf: &[u8]) -> (i32, Value) {
     let (status, stdout, stderr) = text(&[&["run", "-", "--json"], args].concat(), elf);
-    let value: Value =
-        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout:?} {stderr}"));
-    let keys: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut expected = KEYS.to_vec();
-    expected.sort_unstable();
-    assert_eq!(keys, expected);
+    let value = json(&stdout);
+    let keys: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, KEYS.split_whitespace().collect());
     assert_eq!(stdout.lines().count(), 1, "one object on one line");
     // Remarks are the command's own; workers say nothing.
     assert!(stderr.lines().all(|line| line.starts_with("antares: ")), "{stderr}");
@@ -213,23 +172,6 @@ fn arguments_reach_the_script() {
 }
 
 #[test]
-fn debug_lines_come_in_order() {
-    // lui a7, 1; addi a7, a7, -1919: 2177.
-    let li_2177 = [0x0000_18b7, 0x8818_8893];
-    // auipc a0, 0; addi a0, a0, text_at; ecall.
-    let print = |text_at: u32| [0x0000_0517, text_at << 20 | A0 << 15 | A0 << 7 | 0x13, ECALL];
-    let mut code = li_2177.to_vec();
-    // From each auipc to its text: the rest of the code, nine and six instructions.
-    code.extend(print(36));
-    code.extend(print(24 + 2));
-    code.extend([li(A7, 93), li(A0, 0), ECALL]);
-    // The texts "a" and "b".
-    code.push(0x0062_0061);
-    let elf = elf::of(&code);
-    in_every_tier(&[], &elf, 0, &[("debug", Value::from(vec!["a", "b"]))]);
-}
-
-#[test]
 fn a_malformed_script_is_the_vms_error() {
     let whole = exits(0);
     let (status, value) = run(&["--tier", "interpreter"], &whole[..80]);
@@ -239,24 +181,24 @@ fn a_malformed_script_is_the_vms_error() {
 
 #[test]
 fn compile_writes_a_shared_object() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().unwrap();
     let elf = folder.path().join("verify");
-    std::fs::write(&elf, exits(0)).expect("written");
+    std::fs::write(&elf, exits(0)).unwrap();
     let output = folder.path().join("out.so");
-    let names = [elf.to_str().expect("text"), output.to_str().expect("text")];
+    let names = [elf.to_str().unwrap(), output.to_str().unwrap()];
     let (status, stdout, stderr) = text(&["compile", names[0], "-o", names[1]], b"");
     assert_eq!(status, 0, "{stderr}");
     assert!(stdout.contains("artifact"), "{stdout}");
-    let library = std::fs::read(&output).expect("an output");
+    let library = std::fs::read(&output).unwrap();
     assert_eq!(library[..4], *b"\x7fELF");
-    let again = antares(&["compile", "-", "-o", "-"], &exits(0));
-    assert_eq!(again.status.code(), Some(0));
-    assert_eq!(again.stdout, library, "the same script gives the same bytes");
+    let words = ["compile", "-", "-o", "-"];
+    let again = start(&mut command(folder.path(), &words), &exits(0)).wait_with_output().unwrap();
+    assert!(again.status.success() && again.stdout == library, "the same script gives the same bytes");
     let (status, _, stderr) = text(&["compile", "-", "-o", "/no/such/folder/out.so"], &exits(0));
     assert_eq!(status, 2, "{stderr}");
     let (status, _, stderr) = text(&["compile", "-", "-o", names[1]], b"no script at all");
     assert_eq!(status, 1, "{stderr}");
-    assert_eq!(std::fs::read(&output).expect("an output"), library, "a failure leaves the file alone");
+    assert_eq!(std::fs::read(&output).unwrap(), library, "a failure leaves the file alone");
 }
 
 #[test]

@@ -1,22 +1,12 @@
 //! Why scripts fail, as `run` and `verify` tell it: by default in short, `--explain` whole, `--json` with
 //! stable keys.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::fs;
 
-use serde_json::Value;
-
-/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
-/// there.
-const TRANSACTION: &str = include_str!("transaction.json");
-
-#[path = "scripts/command.rs"]
-mod command;
-#[path = "scripts/elf.rs"]
-mod elf;
-
-use command::{antares, text};
+use crate::{
+    command::{json, text, transaction, usage},
+    elf,
+};
 
 /// Asks for the number of a witness that is not there, and exits with 9 if that fails: `load_witness` with a0
 /// = a1 = sp - 8.
@@ -40,7 +30,7 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let code: Vec<u32> = ASKS.into_iter().chain([0x73]).collect();
     fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
-    fs::write(folder.path().join("tx.json"), TRANSACTION.replace("HASH_TYPE", "data1")).unwrap();
+    fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
     folder
 }
 
@@ -77,10 +67,9 @@ fn a_failing_lock_is_found_without_changing_the_script() {
 fn json_has_a_diagnosis_where_it_is_asked_for() {
     let folder = folder();
     let verify = ["verify", "--tx", "tx.json", "--json"];
-    let bare: Value = serde_json::from_str(&text(folder.path(), &verify, 1)).unwrap();
+    let bare = json(&text(folder.path(), &verify, 1));
     assert_eq!(bare.get("diagnosis"), None);
-    let whole = text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1);
-    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let whole = json(&text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1));
     assert_eq!(whole["outcome"], bare["outcome"]);
     let diagnosis = &whole["diagnosis"];
     let keys = "summary ending place stack stack_left_out instruction value branch system_call system_calls \
@@ -125,8 +114,6 @@ fn a_run_alone_says_what_is_missing() {
 fn tables_that_cannot_be_read_are_usage() {
     let folder = folder();
     fs::write(folder.path().join("codes.txt"), "nine\n").unwrap();
-    let output = antares(folder.path(), &["verify", "--tx", "tx.json", "--error-codes", "codes.txt"]);
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = usage(folder.path(), &["verify", "--tx", "tx.json", "--error-codes", "codes.txt"]);
     assert!(stderr.contains("codes.txt: line 1: a line must be: code = meaning"), "{stderr}");
 }

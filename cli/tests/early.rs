@@ -1,15 +1,15 @@
 //! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify`
 //! says what it interpreted and why.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
-
-#[path = "scripts/elf.rs"]
-mod elf;
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::{
+    command::{caching, ends_with, json, transaction},
+    elf,
+};
 
 /// A folder with the script `lock`, which stores below its code, as native code does not, and takes over a
 /// million cycles; and with a transaction that it is the lock of.
@@ -19,25 +19,8 @@ fn folder() -> TempDir {
     let code = [0x82b7, 0x2_b023, 0x9_2337, 0xfff3_0313, 0xfe03_1ee3, 0x05d0_0893, 0x513, 0x73_u32];
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
-    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
-    fs::write(folder.path().join("tx.json"), transaction).unwrap();
+    fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
     folder
-}
-
-/// Standard output and error of a command that ends well; `folder` is where it keeps things, too.
-#[track_caller]
-fn antares(folder: &Path, words: &[&str]) -> (String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.current_dir(folder).args(words).env("XDG_CACHE_HOME", folder);
-    let output = command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER").output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    (stdout, stderr)
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
 }
 
 #[test]
@@ -45,8 +28,10 @@ fn what_always_leaves_native_code_begins_in_the_interpreter() {
     let folder = folder();
     let run = |words: &[&str]| {
         // There is one library: the baseline's would be judged by itself.
-        let (stdout, stderr) =
-            antares(folder.path(), &[&["run", "lock", "--json", "--full"], words].concat());
+        let (stdout, stderr) = ends_with(
+            0,
+            &mut caching(folder.path(), &[&["run", "lock", "--json", "--full"], words].concat()),
+        );
         let value = json(&stdout);
         let is_spared = value["restarted"].is_null();
         let tier = if is_spared { Value::Null } else { "full".into() };
@@ -64,7 +49,9 @@ fn what_always_leaves_native_code_begins_in_the_interpreter() {
 #[test]
 fn a_verification_says_what_it_interpreted_and_why() {
     let folder = folder();
-    let verify = |words: &[&str]| antares(folder.path(), &[&["verify", "--tx", "tx.json"], words].concat());
+    let verify = |words: &[&str]| {
+        ends_with(0, &mut caching(folder.path(), &[&["verify", "--tx", "tx.json"], words].concat()))
+    };
     let without = json(&verify(&["--json", "--tier", "interpreter"]).0);
     assert_eq!(without["interpreted"], Value::Array(Vec::new()));
     for run in 0..8 {

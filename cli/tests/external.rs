@@ -1,22 +1,11 @@
 //! Commands that are programs of their own.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
-const ANTARES: &str = env!("CARGO_BIN_EXE_antares");
+use crate::command::{self, ANTARES};
 
-fn run(program: &Path, path: &Path, args: &[&str]) -> Output {
-    Command::new(program).args(args).env("PATH", path).output().unwrap()
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+fn run(program: &Path, path: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    command::run(Command::new(program).args(args).env("PATH", path))
 }
 
 #[test]
@@ -25,18 +14,16 @@ fn a_program_on_the_path_is_a_command() {
     let program = folder.path().join("antares-hello");
     fs::write(&program, "#!/bin/sh\necho \"$0: $*\"\nexit 7\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let output = run(Path::new(ANTARES), folder.path(), &["hello", "a b", "--json"]);
-    let expected = format!("{}: a b --json\n", program.display());
-    assert_eq!((output.status.code(), output.stdout), (Some(7), expected.into_bytes()));
+    let (status, stdout, _) = run(Path::new(ANTARES), folder.path(), &["hello", "a b", "--json"]);
+    assert_eq!((status, stdout), (Some(7), format!("{}: a b --json\n", program.display())));
 }
 
 #[test]
 fn an_unknown_command_is_refused_with_what_is_similar() {
     let nothing = tempfile::tempdir().unwrap();
     for (word, similar) in [("verfy", "verify"), ("fuz", "fuzz"), ("../antares-hello", "")] {
-        let output = run(Path::new(ANTARES), nothing.path(), &[word, "--tx", "tx.json"]);
-        let said = errors(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let (status, _, said) = run(Path::new(ANTARES), nothing.path(), &[word, "--tx", "tx.json"]);
+        assert_eq!(status, Some(2), "{said}");
         assert!(said.contains("unrecognized subcommand") && said.contains(similar), "{said}");
     }
 }
@@ -54,9 +41,8 @@ fn a_tool_that_is_not_installed_is_named() {
         // The link leads back to this very program.
         (&["debugger", "--bin", "script"], "ckb-debugger"),
     ] {
-        let output = run(&alone, folder.path(), args);
-        let said = errors(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let (status, _, said) = run(&alone, folder.path(), args);
+        assert_eq!(status, Some(2), "{said}");
         assert!(said.contains(&format!("the program {program}, which is not installed")), "{said}");
     }
 }

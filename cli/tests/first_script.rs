@@ -1,6 +1,4 @@
 //! The page for a first script: each of its commands, with the template in C and with the one in Rust.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,
@@ -11,10 +9,10 @@ use std::{
 
 use serde_json::Value;
 
-#[path = "scripts/page.rs"]
-mod page;
-
-use page::{commands, root};
+use crate::{
+    command,
+    page::{self, commands, root},
+};
 
 /// Does what the page says, with the template of a language, up to what is for two of them.
 fn follow(language: &str, js_vm: Option<&[u8]>) {
@@ -113,8 +111,7 @@ fn a_watch_runs_what_changed() {
     page::follow(place.path(), "antares new lock --c", 0);
     assert!(page::follow(place.path(), "antares new lock --c", 2).contains("cannot write lock: File exists"));
     let folder = place.path().join("lock");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.args(["watch", "--json"]).current_dir(&folder).env("ANTARES_CACHE", "off");
+    let mut command = command::command(&folder, &["watch", "--json"]);
     let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut watch = Watch { process, lines };

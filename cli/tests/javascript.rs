@@ -1,18 +1,14 @@
 //! Scripts in JavaScript that fail, in ckb-js-vm: their stack, and what they were bundled of. `javascript/`
 //! has a bundle by esbuild with its map; its package.json says how it was made.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Command};
 
 use antares_guests::js_vm;
 use antares_pool::worker_path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::command::{command, ends_with, json as parsed};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/javascript");
 
@@ -46,19 +42,10 @@ const MAPPED: &str = "  JavaScript stack: Error: cell 0 has 0 bytes of data, an 
        11 | }
 ";
 
-fn run(program: &str, folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(program);
-    command.env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER").current_dir(folder).args(args);
-    command.output().unwrap()
-}
-
 /// What is printed, and what is remarked.
 #[track_caller]
 fn antares(folder: &TempDir, args: &[&str], status: i32) -> (String, String) {
-    let output = run(env!("CARGO_BIN_EXE_antares"), folder.path(), args);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{errors}");
-    (String::from_utf8(output.stdout).unwrap(), errors)
+    ends_with(status, &mut command(folder.path(), args))
 }
 
 fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
@@ -75,8 +62,8 @@ fn folder() -> Option<TempDir> {
         fs::copy(Path::new(FILES).join(name), folder.path().join(name)).unwrap();
     }
     let compile = ["--read-file", "dist/index.js", "--bin", "ckb-js-vm", "--", "-c", "index.bc"];
-    let output = run(worker_path("ckb-debugger").unwrap().to_str().unwrap(), folder.path(), &compile);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let mut debugger = Command::new(worker_path("ckb-debugger").unwrap());
+    ends_with(0, debugger.current_dir(folder.path()).args(compile));
     Some(folder)
 }
 
@@ -102,7 +89,7 @@ fn tools_read_the_same() {
     let Some(folder) = folder() else { return };
     let told = |more: &[&str]| -> Value {
         let (text, _) = antares(&folder, &with(&VERIFY, &with(&["--json", "--explain"], more)), 1);
-        serde_json::from_str::<Value>(&text).unwrap()["diagnosis"]["javascript"].take()
+        parsed(&text)["diagnosis"]["javascript"].take()
     };
     let stack = &told(&["--source-map", MAP])[0];
     assert_eq!(stack["thrown"], "Error: cell 0 has 0 bytes of data, an amount takes 16");
@@ -122,7 +109,7 @@ fn tools_read_the_same() {
 fn sources_beside_the_map_are_read() {
     let Some(folder) = folder() else { return };
     let map = fs::read_to_string(folder.path().join(MAP)).unwrap();
-    let mut map: Value = serde_json::from_str(&map).unwrap();
+    let mut map = parsed(&map);
     map.as_object_mut().unwrap().remove("sourcesContent").unwrap();
     fs::write(folder.path().join(MAP), map.to_string()).unwrap();
     let verify = with(&VERIFY, &["--source-map", MAP]);

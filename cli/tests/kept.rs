@@ -1,21 +1,20 @@
 //! Native code that `antares run` and `antares verify` keep on this machine: the baseline's at once, the full
 //! compile behind it, both there the next time; and nothing that anybody does to the folder is an error.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,
-    io::Write as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Child,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-#[path = "scripts/elf.rs"]
-mod elf;
+use crate::{
+    command::{self, caching, json},
+    elf,
+};
 
 /// How long the compile behind a command may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -42,25 +41,15 @@ fn hidden() -> Vec<u8> {
 }
 
 fn start(cache: &Path, elf: &[u8], args: &[&str]) -> Child {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
-        .args(["run", "-", "--json"])
-        .args(args)
-        .env("XDG_CACHE_HOME", cache)
-        .env_remove("ANTARES_CACHE")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(elf).unwrap();
-    child
+    command::start(&mut caching(cache, &[&["run", "-", "--json"], args].concat()), elf)
 }
 
 /// What a run tells, which exits with 3.
 #[track_caller]
 fn answer(child: Child) -> Value {
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (status, stdout, _) = command::end(child);
+    let value = json(&stdout);
+    assert_eq!(status, Some(1));
     assert_eq!((&value["exit_code"], &value["cache"]), (&3.into(), &"none".into()), "{value}");
     value
 }
@@ -116,25 +105,6 @@ fn full_means_full() {
 }
 
 #[test]
-fn damage_is_a_miss() {
-    let cache = tempfile::tempdir().unwrap();
-    run(cache.path(), &exits(3), &[]);
-    until_full(cache.path(), &exits(3));
-    for path in files(cache.path()) {
-        let mut bytes = fs::read(&path).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(&path, bytes).unwrap();
-    }
-    let value = run(cache.path(), &exits(3), &[]);
-    assert_eq!(value["code_tier"], "baseline");
-    assert!(value["compile_ms"].as_u64() > Some(0), "{value}");
-    until_full(cache.path(), &exits(3));
-    fs::remove_dir_all(cache.path().join("antares")).unwrap();
-    assert_eq!(run(cache.path(), &exits(3), &[])["code_tier"], "baseline");
-}
-
-#[test]
 fn what_runs_find_out_is_kept() {
     let cache = tempfile::tempdir().unwrap();
     assert_eq!(run(cache.path(), &hidden(), &["--no-cache"])["native_cycles"], 0);
@@ -152,23 +122,15 @@ fn what_runs_find_out_is_kept() {
     assert!(runs.iter().all(|run| run["cycles"] == runs[0]["cycles"]));
     let script = cache.path().join("script");
     fs::write(&script, hidden()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command
-        .args(["explain", "--stage", "program", "--hinted"])
-        .arg(&script)
-        .env("XDG_CACHE_HOME", cache.path());
-    let shown = command.env_remove("ANTARES_CACHE").output().unwrap().stdout;
-    assert!(String::from_utf8(shown).unwrap().contains("hint: 0x101b8 was "));
+    let words = ["explain", "--stage", "program", "--hinted", "script"];
+    assert!(command::ends_with(0, &mut caching(cache.path(), &words)).0.contains("hint: 0x101b8 was "));
 }
 
 #[test]
 fn it_can_be_turned_off() {
     let cache = tempfile::tempdir().unwrap();
     assert_eq!(run(cache.path(), &exits(3), &["--no-cache"])["code_tier"], "baseline");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    let script = cache.path().join("script");
-    fs::write(&script, exits(0)).unwrap();
-    command.arg("run").arg(&script).env("XDG_CACHE_HOME", cache.path()).env("ANTARES_CACHE", "off");
-    assert!(command.output().unwrap().status.success());
+    fs::write(cache.path().join("script"), exits(0)).unwrap();
+    command::ends_with(0, caching(cache.path(), &["run", "script"]).env("ANTARES_CACHE", "off"));
     assert!(!cache.path().join("antares").exists());
 }

@@ -1,15 +1,15 @@
 //! The first run of a script whose compile takes long does not wait for it, if the interpreter is done
 //! sooner; the second one does.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-#[path = "scripts/elf.rs"]
-mod elf;
-
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::{
+    command::{caching, ends_with, json},
+    elf,
+};
 
 /// A folder with a script of 160 KB of code, `large`: it ends at once if it has no argument, and goes through
 /// all of it else.
@@ -29,13 +29,9 @@ fn folder() -> TempDir {
 /// What a run tells, and standard error.
 #[track_caller]
 fn antares_run(folder: &Path, script: &str, words: &[&str]) -> (Value, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.current_dir(folder).args(["run", script, "--json"]).args(words).env("XDG_CACHE_HOME", folder);
-    let output = command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER").output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    (serde_json::from_str(&stdout).unwrap(), stderr)
+    let words = [&["run", script, "--json"], words].concat();
+    let (stdout, stderr) = ends_with(0, &mut caching(folder, &words));
+    (json(&stdout), stderr)
 }
 
 /// What a run of `large` tells, and whether native code ran all of it; else the interpreter did, and standard

@@ -1,22 +1,18 @@
 //! The page `docs/reference/metrics.md`, from what a server with everything on exports, and a runner that has
 //! its compiler elsewhere. `BLESS=1` writes it.
-#![cfg(feature = "server")]
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
     fmt::Write as _,
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
-    process::{Child, Command, Stdio},
 };
 
 use antares_config::{ConfigFile, Role};
 use antares_runner_svc::RemoteSource;
 use antares_serve::Metrics;
+
+use crate::serve::{Server, run};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/metrics.md");
 
@@ -119,54 +115,18 @@ fn label_text(name: &str, values: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// A server that is killed in the end.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// What a server with everything on exports after a call.
 fn of_a_server() -> String {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let text = format!(
-        r#"
-        listen.address = "127.0.0.1:0"
-        metrics.address = "127.0.0.1:0"
-        web.address = "127.0.0.1:0"
-        log.format = "json"
-        cache.dir = "{}"
-        audit.target = "{}"
-        shared.url = "s3://bucket"
-        node.rpc = "http://127.0.0.1:1"
-        "#,
-        at("store"),
-        at("audit"),
+    let sections = format!(
+        "[web]\naddress = \"127.0.0.1:0\"\n[audit]\ntarget = {:?}\n[shared]\nurl = \"s3://bucket\"\n\
+         [node]\nrpc = \"http://127.0.0.1:1\"\n",
+        folder.path().join("audit")
     );
-    fs::write(at("antares.toml"), text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.args(["serve", "--config", &at("antares.toml")]).stdout(Stdio::piped());
-    command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
-    let mut server = Server(command.spawn().unwrap());
-    let lines = BufReader::new(server.0.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let addresses = lines.filter_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(&line).ok()?;
-        let text = |key: &str| Some(line.get(key)?.as_str()?.to_owned());
-        Some((text("address")?, text("metrics")?))
-    });
-    let (grpc, metrics) = { addresses }.next().unwrap();
-    let mut health = Command::new(env!("CARGO_BIN_EXE_antares"));
+    let server = Server::start_program("antares", &["serve"], &sections);
     // However it ends, the call is counted.
-    health.args(["health", "--server", &grpc]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    let mut stream = TcpStream::connect(metrics).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    run(&["health", "--server", &server.grpc]);
+    server.get("/metrics")
 }
 
 /// What a runner by itself has beside that.

@@ -1,14 +1,11 @@
 //! What authors get wrong around a transaction: each mistake with its file and the next step.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-use std::{fs, process::Command};
+use std::fs;
 
-#[path = "scripts/elf.rs"]
-mod elf;
-
-/// A transaction with one input, whose lock is the file `lock`.
-const TRANSACTION: &str = include_str!("transaction.json");
+use crate::{
+    command::{antares, transaction},
+    elf,
+};
 
 /// A text of the file, its replacement, the command's arguments (none: verifies it), and the expected parts of
 /// the message.
@@ -76,18 +73,16 @@ fn mistakes_are_told_with_the_next_step() {
         script[18] = 62;
         script[120..124].fill(0xff);
         fs::write(folder.path().join("x86"), &script).unwrap();
-        let good = TRANSACTION.replace("HASH_TYPE", "data1");
+        let good = transaction("data1");
         let text = changes.iter().fold(good, |text, (from, to)| {
             assert!(text.contains(from), "{from}");
             text.replacen(from, to, 1)
         });
         fs::write(folder.path().join("tx.json"), text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
         let words = if words.is_empty() { &["verify", "--tx", "tx.json"] } else { words };
-        command.env("ANTARES_CACHE", "off").current_dir(folder.path());
-        let output = command.args(words).output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(!output.status.success() && said.len() < 4_000, "{changes:?}: {said}");
+        let (status, stdout, stderr) = antares(folder.path(), words);
+        let said = stdout + &stderr;
+        assert!(status != Some(0) && said.len() < 4_000, "{changes:?}: {said}");
         told.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
     }
 }

@@ -1,41 +1,26 @@
 //! `antares dump`, `verify --tx-hash` and `replay` against a node of the tests' own, with real workers.
-#![cfg(feature = "server")]
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::{fs, path::Path};
 
 use antares_chain::{Chain, Fault, TestNode, exits};
 use ckb_types::{core::TransactionView, packed::OutPoint, prelude::*};
 use serde_json::{Value, json};
 
+use crate::command::{self, command};
+
 /// What `exits` takes as a lock: loading and three instructions.
 fn cycles_of(elf: &[u8]) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lock");
-    fs::write(&path, elf).unwrap();
-    let output = antares(&["run", path.to_str().unwrap(), "--as-lock", "--vm-version", "1", "--json"]);
-    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
-    verdict["cycles"].as_u64().unwrap()
-}
-
-fn antares(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    // What a node gives goes to workers: so that a file says the same.
-    command.env("ANTARES_CACHE", "off").env("ANTARES_HEAD_START_MS", "0").args(words).output().unwrap()
+    fs::write(folder.path().join("lock"), elf).unwrap();
+    let words = ["run", "lock", "--as-lock", "--vm-version", "1", "--json"];
+    command::json(&command::text(folder.path(), &words, 0))["cycles"].as_u64().unwrap()
 }
 
 /// What a command prints and says, which ends with `status`.
 #[track_caller]
 fn told(words: &[&str], status: i32) -> (String, String) {
-    let output = antares(words);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(status), "{stdout}{stderr}");
-    (stdout, stderr)
+    // What a node gives goes to workers: so that a file says the same.
+    command::ends_with(status, command(Path::new("."), words).env("ANTARES_HEAD_START_MS", "0"))
 }
 
 fn hash(transaction: &TransactionView) -> String {
@@ -177,7 +162,7 @@ fn a_chain_is_replayed_without_differences() {
     // The node is busy now and then.
     node.fail([Fault::Status(503), Fault::Closed, Fault::Cut(10)]);
     let (stdout, stderr) = told(&["replay", "--from", "0", "--rpc", &node.url, "--json"], 0);
-    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = stdout.lines().map(command::json).collect();
     assert_eq!((lines.len(), stderr.as_str()), (7, ""));
     let summary = lines.last().unwrap();
     for (key, expected) in [
@@ -235,7 +220,7 @@ fn a_chain_that_is_reorganised_is_followed() {
     // As block 5 is asked for, there is another block 4.
     node.reorganise_at("get_block_by_number", "0x5", new.clone());
     let replayed = told(&["replay", "--from", "0", "--to", "5", "--rpc", &node.url, "--json"], 0).0;
-    let lines: Vec<Value> = replayed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = replayed.lines().map(command::json).collect();
     let undone: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "reorganised").collect();
     assert_eq!((undone.len(), &undone[0]["number"]), (1, &json!(4)), "{replayed}");
     let summary = lines.last().unwrap();

@@ -1,6 +1,4 @@
 //! `antares serve` as a process: its words and its life.
-#![cfg(feature = "server")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,
@@ -15,8 +13,10 @@ use std::{
 
 use serde_json::Value;
 
-#[path = "scripts/elf.rs"]
-mod elf;
+use crate::{
+    command::{self, ANTARES, end, json, start},
+    elf,
+};
 
 /// The smallest script: `li a7, 93; li a0, 0; ecall`, as words behind the headers.
 const EXIT_0: [u32; 3] = [0x05d0_0893, 0x0000_0513, 0x73];
@@ -24,15 +24,17 @@ const EXIT_0: [u32; 3] = [0x05d0_0893, 0x0000_0513, 0x73];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn antares(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.args(words).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
-    command
+    command::command(Path::new("."), words)
+}
+
+pub(crate) fn run(words: &[&str]) -> (Option<i32>, String, String) {
+    command::run(&mut antares(words))
 }
 
 /// A running server; killed if a test fails before it is stopped.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    grpc: String,
+    pub(crate) grpc: String,
     metrics: String,
     log: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
@@ -45,17 +47,19 @@ impl Server {
 
     /// Starts a program of the same folder as `antares`, with a store and free ports.
     #[track_caller]
-    fn start_program(name: &str, words: &[&str], sections: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+    pub(crate) fn start_program(name: &str, words: &[&str], sections: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("antares.toml");
         let always = format!(
             "[listen]\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n\
              [cache]\ndir = {:?}\n{sections}",
             folder.path().join("data")
         );
-        fs::write(&config, always).expect("written");
-        let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_antares")).with_file_name(name));
+        fs::write(&config, always).unwrap();
+        let mut command = Command::new(Path::new(ANTARES).with_file_name(name));
         command.args(words).arg("--config").arg(&config).stdout(Stdio::piped());
+        // No object store is anywhere near.
+        command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
         let mut process = command
             .spawn()
             .unwrap_or_else(|error| panic!("{name}: {error}; cargo build --workspace builds it"));
@@ -66,7 +70,7 @@ impl Server {
         // Reads to the end, so that the server never waits for its log to be read.
         thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
-                kept.lock().expect("no panic").push(line.clone());
+                kept.lock().unwrap().push(line.clone());
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
@@ -77,24 +81,19 @@ impl Server {
     }
 
     /// What `GET path` of the metrics address answers, headers included.
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.metrics).expect("the metrics address answers");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
+        stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
     /// Exit status and report of `antares run --server`.
     fn run(&self, words: &[&str]) -> (Option<i32>, Value) {
-        let mut child = antares(&[&["run", "-", "--json", "--server", self.grpc.as_str()], words].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("antares starts");
-        child.stdin.take().expect("stdin is piped").write_all(&elf::of(&EXIT_0)).expect("written");
-        let output = child.wait_with_output().expect("antares ends");
-        (output.status.code(), serde_json::from_slice(&output.stdout).expect("one object"))
+        let words = [&["run", "-", "--json", "--server", self.grpc.as_str()], words].concat();
+        let (status, stdout, _) = end(start(&mut antares(&words), &elf::of(&EXIT_0)));
+        (status, json(&stdout))
     }
 
     /// Sends SIGTERM and gives the exit status.
@@ -154,9 +153,9 @@ fn a_server_lives_from_start_to_sigterm() {
     let (_, interpreted) = server.run(&["--tier", "interpreter"]);
     assert_eq!((&interpreted["cache"], &interpreted["cycles"]), (&"none".into(), &first["cycles"]));
     // What it is stands in the first line of the log, and the same in the metric.
-    let line: Value = serde_json::from_str(&server.log.lock().expect("no panic")[0]).expect("JSON");
+    let line: Value = serde_json::from_str(&server.log.lock().unwrap()[0]).unwrap();
     let (facts, page) = (line.get("fields").unwrap_or(&line), server.get("/metrics"));
-    let info = page.lines().find(|line| line.starts_with("antares_build_info{")).expect("a metric");
+    let info = page.lines().find(|line| line.starts_with("antares_build_info{")).unwrap();
     for name in ["version", "revision", "engine"] {
         assert!(info.contains(&format!("{name}={}", facts[name])), "{name} of {line} is not in {info}");
     }
@@ -169,8 +168,8 @@ fn a_server_tells_what_it_has_seen() {
     let (_, report) = server.run(&["--tier", "native"]);
     let url = format!("http://{}", server.grpc);
     let show = |words: &[&str]| {
-        let output = antares(&[&["profile", "--server", &url], words].concat()).output().expect("it starts");
-        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+        let (status, stdout, _) = run(&[&["profile", "--server", &url], words].concat());
+        (status, stdout)
     };
     let (status, table) = show(&[]);
     let cycles = format!("{} cycles of all runs", report["cycles"]);
@@ -183,69 +182,64 @@ fn a_server_tells_what_it_has_seen() {
 
 #[test]
 fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("antares.toml");
-    fs::write(&path, "[listen]\ncalls_max = 0\n[runner]\nworkers_max = 0\n").expect("written");
-    let words = ["serve", "--check-config", "--config", path.to_str().expect("text")];
-    let output = antares(&words).output().expect("antares starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    fs::write(&path, "[listen]\ncalls_max = 0\n[runner]\nworkers_max = 0\n").unwrap();
+    let words = ["serve", "--check-config", "--config", path.to_str().unwrap()];
+    let (status, _, stderr) = run(&words);
+    assert_eq!(status, Some(2), "{stderr}");
     assert!(stderr.contains("listen.calls_max") && stderr.contains("runner.workers_max"), "{stderr}");
-    fs::write(&path, "[listen]\nspeed = \"high\"\n").expect("written");
-    let output = antares(&words).output().expect("antares starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("speed"), "{stderr}");
+    fs::write(&path, "[listen]\nspeed = \"high\"\n").unwrap();
+    let (status, _, stderr) = run(&words);
+    assert!(status == Some(2) && stderr.contains("speed"), "{stderr}");
 }
 
 /// What doctor says of a layer, for both kinds of workers, with a configuration of these sections.
 fn doctor(folder: &Path, sections: &str, layer: &str) -> Vec<String> {
     let config = folder.join("doctor.toml");
-    fs::write(&config, sections).expect("written");
-    let output = antares(&["doctor", "--config", config.to_str().expect("text")]).output().expect("starts");
-    let text = String::from_utf8(output.stdout).expect("text");
+    fs::write(&config, sections).unwrap();
+    let (status, text, stderr) = run(&["doctor", "--config", config.to_str().unwrap()]);
     // Required layers may be missing on this machine.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(status, Some(0 | 1)), "{text}{stderr}");
     let of_layer = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(layer));
     of_layer.map(ToOwned::to_owned).collect()
 }
 
 #[test]
 fn doctor_tries_what_the_configuration_asks_for() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().unwrap();
     let group = folder.path().join("group");
     let asked = format!("[sandbox]\ncgroup = {:?}\n[compiler]\nmemory_bytes_max = 1073741824\n", group);
     let lines = |sections: &str| doctor(folder.path(), sections, "control_group");
     assert!(lines("").iter().all(|line| line.ends_with("not asked for")), "{:?}", lines(""));
     // Nothing is there.
-    let [run, compile] = &lines(&asked)[..] else { panic!("a line for each kind") };
-    for line in [run, compile] {
-        assert!(line.contains("MISSING") && line.contains(group.to_str().expect("text")), "{line}");
+    let [runs, compiles] = &lines(&asked)[..] else { panic!("a line for each kind") };
+    for line in [runs, compiles] {
+        assert!(line.contains("MISSING") && line.contains(group.to_str().unwrap()), "{line}");
     }
     // Files of this folder take what is written to them, so it passes for a group.
-    fs::create_dir(&group).expect("made");
-    fs::write(group.join("cgroup.controllers"), "memory\n").expect("written");
-    let [run, compile] = &lines(&asked)[..] else { panic!("a line for each kind") };
-    assert!(run.contains("stands") && run.ends_with("2048 MiB for each worker"), "{run}");
-    assert!(compile.contains("stands") && compile.ends_with("1024 MiB for each worker"), "{compile}");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.controllers"), "memory\n").unwrap();
+    let [runs, compiles] = &lines(&asked)[..] else { panic!("a line for each kind") };
+    assert!(runs.contains("stands") && runs.ends_with("2048 MiB for each worker"), "{runs}");
+    assert!(compiles.contains("stands") && compiles.ends_with("1024 MiB for each worker"), "{compiles}");
     // A runner alone has a configuration that both in one process cannot have.
     assert_eq!(lines("[runner]\ncompiler_url = \"http://compiler:50051\"\n").len(), 2);
     let wrong = folder.path().join("doctor.toml");
-    fs::write(&wrong, "[sandbox]\ncgroup = \"relative\"\n").expect("written");
-    let output = antares(&["doctor", "--config", wrong.to_str().expect("text")]).output().expect("starts");
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(&wrong, "[sandbox]\ncgroup = \"relative\"\n").unwrap();
+    let (status, _, stderr) = run(&["doctor", "--config", wrong.to_str().unwrap()]);
+    assert_eq!(status, Some(2), "{stderr}");
 }
 
 #[test]
 fn a_server_of_another_kind_is_told_so() {
     let compiler = Server::start_program("antares-compiler-svc", &[], "");
     let file = compiler._folder.path().join("script");
-    fs::write(&file, elf::of(&EXIT_0)).expect("written");
-    let words = ["run", file.to_str().expect("text"), "--server", &compiler.grpc];
-    let output = antares(&words).output().expect("antares starts");
-    assert_eq!(output.status.code(), Some(3));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("is a compiler service alone; this needs the address of a runner service"));
+    fs::write(&file, elf::of(&EXIT_0)).unwrap();
+    let words = ["run", file.to_str().unwrap(), "--server", &compiler.grpc];
+    let (status, _, stderr) = run(&words);
+    let told = "is a compiler service alone; this needs the address of a runner service";
+    assert!(status == Some(3) && stderr.contains(told), "{stderr}");
 }
 
 #[test]
@@ -253,13 +247,12 @@ fn a_server_can_be_asked_about_itself() {
     let server = Server::start();
     until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
     let ask = |words: &[&str]| {
-        let output = antares(words).env("ANTARES_SERVER", &server.grpc).output().expect("it starts");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+        let (status, stdout, stderr) = command::run(antares(words).env("ANTARES_SERVER", &server.grpc));
+        (status, stdout + &stderr)
     };
     let file = server._folder.path().join("script");
-    fs::write(&file, elf::of(&EXIT_0)).expect("written");
-    let file = file.to_str().expect("text");
+    fs::write(&file, elf::of(&EXIT_0)).unwrap();
+    let file = file.to_str().unwrap();
     assert_eq!(ask(&["stat", file]).0, Some(1));
     let (status, text) = ask(&["upload", file]);
     assert!(status == Some(0) && text.ends_with("stored\n"), "{text}");
@@ -293,8 +286,7 @@ fn a_server_can_be_asked_about_itself() {
     assert!(status == Some(0) && text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
     let (status, text) = ask(&["top", digest]);
     assert!(status == Some(0) && text.contains("function"), "{text}");
-    let nowhere = antares(&["ls"]).output().expect("antares starts");
-    assert_eq!(nowhere.status.code(), Some(2), "no server is named");
+    assert_eq!(run(&["ls"]).0, Some(2), "no server is named");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -302,15 +294,15 @@ fn a_server_can_be_asked_about_itself() {
 fn failed_calls_are_logged_with_their_particulars() {
     let server = Server::start();
     let words = ["profile", &"0".repeat(64), "--server", server.grpc.as_str()];
-    assert_eq!(antares(&words).output().expect("it starts").status.code(), Some(3));
+    assert_eq!(run(&words).0, Some(3));
     // Its first call asks by digest, which the server has not got.
     server.run(&[]);
     let line = |reason: &str| {
-        let log = server.log.lock().expect("no panic");
+        let log = server.log.lock().unwrap();
         log.iter().find(|line| line.contains("call done") && line.contains(reason)).cloned()
     };
     until("the log has both", || line("SCRIPT_NOT_FOUND").is_some() && line("PROFILE_NOT_FOUND").is_some());
-    let line = line("SCRIPT_NOT_FOUND").expect("a line");
+    let line = line("SCRIPT_NOT_FOUND").unwrap();
     for part in [
         "\"reason\":\"SCRIPT_NOT_FOUND\"",
         "\"execution_id\":\"",

@@ -1,20 +1,13 @@
 //! `antares snapshot`: a file under version control, and what a check of it says.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::fs;
 
 use serde_json::Value;
 
-#[path = "scripts/command.rs"]
-mod command;
-#[path = "scripts/elf.rs"]
-mod elf;
-
-use command::{antares, text};
-
-/// A transaction with one input, whose lock is the file `lock`.
-const TRANSACTION: &str = include_str!("transaction.json");
+use crate::{
+    command::{json, text, transaction, usage},
+    elf,
+};
 
 /// A script that idles `steps` times and exits with the number of its arguments.
 fn script(steps: usize) -> Vec<u8> {
@@ -31,7 +24,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(path("all/lock"), script(100)).unwrap();
     fs::write(path("all/deep/two"), script(1000)).unwrap();
     fs::write(path("all/deep/two.args"), "one\ntwo words\n").unwrap();
-    fs::write(path("all/tx.json"), TRANSACTION.replace("HASH_TYPE", "data1")).unwrap();
+    fs::write(path("all/tx.json"), transaction("data1")).unwrap();
     fs::write(path("all/other.json"), "{}").unwrap();
     fs::write(path("all/.hidden"), script(1)).unwrap();
     folder
@@ -45,7 +38,7 @@ fn a_snapshot_holds_until_something_changes() {
     assert!(said.contains("3 entries"), "{said}");
     let file = folder.path().join("all/antares-snapshot.json");
     let first = fs::read_to_string(&file).unwrap();
-    let value: Value = serde_json::from_str(&first).unwrap();
+    let value = json(&first);
     assert_eq!(value["entries"]["tx.json"]["ending"], "accepted");
     assert_eq!(value["entries"]["lock"]["ending"], "exit 0");
     assert_eq!(value["entries"]["lock"]["size_bytes"], script(100).len());
@@ -81,8 +74,7 @@ fn other_endings_and_other_files_are_changes_whatever_the_tolerance() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let json = text(folder.path(), &[&check[..], &["--json"]].concat(), 1);
-    let json: Value = serde_json::from_str(&json).unwrap();
+    let json = json(&text(folder.path(), &[&check[..], &["--json"]].concat(), 1));
     assert_eq!(json["changed"].as_array().unwrap().len(), 3);
     assert_eq!(json["changed"][2]["before"], Value::Null);
 }
@@ -109,12 +101,10 @@ fn what_is_no_snapshot_is_usage() {
     let folder = folder();
     for (content, word) in [("{", "is no snapshot"), ("{\"version\":2,\"entries\":{}}", "has version 2")] {
         fs::write(folder.path().join("figures.json"), content).unwrap();
-        let output = antares(folder.path(), &["snapshot", "all", "--file", "figures.json", "--check"]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains(word), "{output:?}");
+        let said = usage(folder.path(), &["snapshot", "all", "--file", "figures.json", "--check"]);
+        assert!(said.contains(word), "{said}");
     }
     fs::create_dir(folder.path().join("none")).unwrap();
-    let output = antares(folder.path(), &["snapshot", "none"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no scripts and no transactions"), "{output:?}");
+    let said = usage(folder.path(), &["snapshot", "none"]);
+    assert!(said.contains("no scripts and no transactions"), "{said}");
 }

@@ -1,11 +1,8 @@
 //! The page that goes from a failing test to the fix: each of its commands, and what it says they tell.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{fs, process::Command};
 
-#[path = "scripts/page.rs"]
-mod page;
+use crate::page;
 
 /// What a command tells, by a part of the command.
 const TOLD: &[(&str, &[&str])] = &[

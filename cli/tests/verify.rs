@@ -1,23 +1,18 @@
 //! The contract of `antares verify` in docs/cli.md: forms, JSON keys, exit statuses, with the real command
 //! and real workers (`cargo build --workspace` builds them; `make test` does so first).
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,
-    path::PathBuf,
-    process::{Command, Output},
+    path::{Path, PathBuf},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-#[path = "scripts/elf.rs"]
-mod elf;
-
-/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
-/// there.
-const TRANSACTION: &str = include_str!("transaction.json");
+use crate::{
+    command::{self, command, ends_with, transaction},
+    elf,
+};
 
 /// A folder with a lock script that exits with `code`, and the transaction that uses it.
 fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
@@ -25,31 +20,24 @@ fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
     // `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`: exits with `code`.
     fs::write(folder.path().join("lock"), elf::of(&[0x05d0_0893, code << 20 | 0x513, 0x73])).unwrap();
     let path = folder.path().join("tx.json");
-    fs::write(&path, TRANSACTION.replace("HASH_TYPE", hash_type)).unwrap();
+    fs::write(&path, transaction(hash_type)).unwrap();
     (folder, path)
 }
 
-/// A verification by workers.
-fn verify(path: &PathBuf, args: &[&str]) -> Output {
-    verify_after(path, args, "0")
-}
-
-/// A verification in which the interpreter begins, and has so many milliseconds.
-fn verify_after(path: &PathBuf, args: &[&str], head_start: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").env("ANTARES_HEAD_START_MS", head_start);
-    command.arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
+/// What a verification that ends with `status` prints, in which the interpreter has a head start of so many
+/// milliseconds before workers.
+#[track_caller]
+fn verify(path: &PathBuf, args: &[&str], head_start: &str, status: i32) -> (String, String) {
+    let mut command = command(Path::new("."), &[&["verify"], args].concat());
+    ends_with(status, command.env("ANTARES_HEAD_START_MS", head_start).arg("--tx").arg(path))
 }
 
 /// The JSON of a verification that ends with `status`.
 #[track_caller]
 fn json(path: &PathBuf, args: &[&str], status: i32) -> Value {
-    let output = verify(path, &[args, &["--json"]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let (text, _) = verify(path, &[args, &["--json"]].concat(), "0", status);
     assert!(text.ends_with("}\n") && text.lines().count() == 1, "{text}");
-    serde_json::from_str(&text).unwrap()
+    command::json(&text)
 }
 
 #[test]
@@ -80,16 +68,14 @@ fn a_head_start_tells_what_workers_tell() {
     ] {
         let (_folder, path) = folder(0, "data1");
         let args = [&["--json", "--no-diagnosis"], args].concat();
-        let interpreted = verify(&path, &[&args[..], &["--tier", "interpreter"]].concat());
+        let told =
+            |tier, head_start| verify(&path, &[&args[..], &["--tier", tier]].concat(), head_start, status).0;
+        let interpreted = told("interpreter", "0");
         for tier in ["auto", "interpreter"] {
-            let ended = verify_after(&path, &[&args[..], &["--tier", tier]].concat(), MINUTE);
-            assert_eq!(ended.status.code(), Some(status));
-            assert_eq!(String::from_utf8(ended.stdout), String::from_utf8(interpreted.stdout.clone()));
+            assert_eq!(told(tier, MINUTE), interpreted);
         }
         // Native code is what is asked for here.
-        let native = verify_after(&path, &[&args[..], &["--tier", "native"]].concat(), MINUTE);
-        assert_eq!(native.status.code(), Some(status));
-        assert!(status == 1 || native.stdout != interpreted.stdout, "nothing was native");
+        assert!(told("native", MINUTE) != interpreted || status == 1, "nothing was native");
     }
 }
 
@@ -124,10 +110,8 @@ fn the_script_version_is_what_the_rules_allow() {
 fn mistakes_have_status_2_and_a_place() {
     let (folder, path) = folder(0, "data9999");
     let refused = |path: &PathBuf, args: &[&str], expected: &str| {
-        let output = verify(path, &[args, &["--json"]].concat());
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
-        assert!(stderr.contains(expected), "{stderr}");
+        let (stdout, stderr) = verify(path, &[args, &["--json"]].concat(), "0", 2);
+        assert!(stdout.is_empty() && stderr.contains(expected), "{stderr}");
     };
     for tier in ["interpreter", "auto"] {
         refused(&path, &["--tier", tier], "mock_info.inputs[0].output.lock.hash_type (line 5, column ");

@@ -117,9 +117,4 @@ mod tests {
         check(CompileError::Failed { detail: detail() }, Code::Internal, "COMPILE_FAILED", false);
         check(CompileError::Internal, Code::Internal, "INTERNAL", false);
     }
-
-    #[test]
-    fn the_domain_is_the_contract_s() {
-        assert_eq!(antares_serve::ERROR_DOMAIN, antares_proto::ERROR_DOMAIN);
-    }
 }

@@ -11,9 +11,9 @@ use antares_pool::digested_bytes;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction::Transaction, shared_transaction_result::Result as Outcome,
 };
-use antares_transaction::{Mock, hashed_bytes};
+use antares_transaction::hashed_bytes;
 use bytes::Bytes;
-use ckb_hash::blake2b_256;
+use ckb_types::{core::ScriptHashType, prelude::*};
 use node::{Node, PATIENCE};
 use prost::Message as _;
 
@@ -25,8 +25,7 @@ const TRANSACTIONS: u64 = 100;
 
 /// A lock that loads the data of the second cell dep, and exits with what that call says.
 fn lock() -> Vec<u8> {
-    const BASE: u64 = 0x1_0000;
-    let code: [u32; 13] = [
+    antares_chain::elf(&[
         0xff01_0113, // addi sp, sp, -16
         0x0002_02b7, // lui t0, 0x20
         0x0051_3023, // sd t0, 0(sp)
@@ -40,50 +39,15 @@ fn lock() -> Vec<u8> {
         0x0000_0073, // ecall: load_cell_data
         0x05d0_0893, // li a7, 93
         0x0000_0073, // ecall: exit
-    ];
-    let length = 4 * code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([BASE + 120, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([1, 64 | 56 << 16, 1, 0].into_iter().flat_map(u32::to_le_bytes));
-    elf.extend([1, 5].into_iter().flat_map(u32::to_le_bytes));
-    elf.extend([0, BASE, BASE, 120 + length, 120 + length, 0x1000].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code.into_iter().flat_map(u32::to_le_bytes));
-    elf
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The transaction in JSON, all of its cell deps with their data.
-fn json() -> String {
-    let hash = hex(&blake2b_256(lock()));
-    let place =
-        |tx: &str, index: u8| format!("{{\"tx_hash\":\"0x{}\",\"index\":\"{index:#x}\"}}", tx.repeat(32));
-    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place("11", 0));
-    let dep = |index| format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place("22", index));
-    let lock_script = format!("{{\"code_hash\":\"0x{hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
-    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock_script},\"type\":null}}");
-    let data = |index: u8| if index == 0 { lock() } else { vec![index; CELL_BYTES] };
-    let cell = |index| {
-        let (dep, data) = (dep(index), hex(&data(index)));
-        format!("{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{data}\"}}")
-    };
-    let cells: Vec<_> = (0..=CELLS).map(cell).collect();
-    let deps: Vec<_> = (0..=CELLS).map(dep).collect();
-    let (cells, deps) = (cells.join(","), deps.join(","));
-    format!(
-        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
-         [{cells}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\"cell_deps\":[{deps}],\"header_deps\":[],\
-         \"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\"witnesses\":[]}}}}"
-    )
+    ])
 }
 
 /// What transactions share, and one of them.
 fn parts() -> (v1::VerifyShared, v1::TransactionFields) {
-    use ckb_types::prelude::*;
-    let mock = Mock::from_json(json().as_bytes()).unwrap();
-    let (tx, info) = (&mock.as_ckb().tx, &mock.as_ckb().mock_info);
+    let data = |index: u8| if index == 0 { lock() } else { vec![index; CELL_BYTES] };
+    let deps: Vec<_> = (0..=CELLS).map(|index| Bytes::from(data(index))).collect();
+    let mock = antares_chain::locked_by(&deps, ScriptHashType::Data1);
+    let (tx, info) = (&mock.tx, &mock.mock_info);
     let copied = Bytes::copy_from_slice;
     let cell = |output: &[u8], data: &Bytes| v1::CellFields {
         output: copied(output),

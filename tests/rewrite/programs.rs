@@ -39,58 +39,10 @@ const KINDS: [Kind; 11] = [
 ];
 
 /// What all sources begin with.
-const TYPES: &str = r#"
-#ifdef __cplusplus
-extern "C" { typedef long distance;
-#else
-typedef int distance;
-#endif
-typedef unsigned long u64; typedef unsigned __int128 u128; typedef unsigned int u32;
-typedef unsigned short u16; typedef unsigned char u8; typedef u64 (*function)(u64, u64);
-#ifdef __clang__
-#define NOINLINE __attribute__((noinline))
-#else
-#define NOINLINE __attribute__((noipa))
-#endif
-static inline long ask(u64 n, u64 a, u64 b, u64 c, u64 d) {
-    register u64 a0 __asm__("a0") = a; register u64 a1 __asm__("a1") = b; register u64 a2 __asm__("a2") = c;
-    register u64 a3 __asm__("a3") = d; register u64 a7 __asm__("a7") = n;
-    __asm__ volatile("ecall" : "+r"(a0) : "r"(a1), "r"(a2), "r"(a3), "r"(a7) : "memory"); return a0;
-}
-static void say(u64 x) {
-    static char line[20]; int at = 18;
-    for (line[19] = 0; at >= 3; at--, x >>= 4) line[at] = "0123456789abcdef"[x & 15];
-    ask(2177, (u64)(line + 3), 0, 0, 0);
-}
-static u64 parse(int argc, char **argv) {
-    u64 n = 0; for (char *c = argc ? argv[argc - 1] : (char *)""; *c >= '0' && *c <= '9'; c++) n = n * 10 + *c - '0'; return n;
-}
-"#;
+const TYPES: &str = include_str!("types.h");
 
 /// What programs have in addition.
-const HEAD: &str = r#"
-typedef u64 buffer[16];
-int setj(buffer) __attribute__((returns_twice)); void longj(buffer, long) __attribute__((noreturn));
-struct context { u64 sp, ra, s[12]; };
-u64 switch_to(struct context *, struct context *, u64);
-u64 both(u64, u64);
-__asm__(".text\n"
-".globl setj\n.type setj,@function\nsetj: sd ra,0(a0); sd sp,104(a0)\n"
-".irp n,0,1,2,3,4,5,6,7,8,9,10,11\n sd s\\n,8+8*\\n(a0)\n.endr\n li a0,0\n ret\n.size setj,.-setj\n"
-".globl longj\n.type longj,@function\nlongj: ld ra,0(a0); ld sp,104(a0)\n"
-".irp n,0,1,2,3,4,5,6,7,8,9,10,11\n ld s\\n,8+8*\\n(a0)\n.endr\n seqz a0,a1\n add a0,a0,a1\n ret\n.size longj,.-longj\n"
-".globl switch_to\n.type switch_to,@function\nswitch_to: sd sp,0(a0); sd ra,8(a0)\n"
-".irp n,0,1,2,3,4,5,6,7,8,9,10,11\n sd s\\n,16+8*\\n(a0)\n.endr\n ld sp,0(a1); ld ra,8(a1)\n"
-".irp n,0,1,2,3,4,5,6,7,8,9,10,11\n ld s\\n,16+8*\\n(a1)\n.endr\n mv a0,a2\n ret\n.size switch_to,.-switch_to\n"
-/* Results in t3 and t4, and nothing else is changed: a convention that no compiler has. */
-".type odd,@function\nodd: mul t3,a0,a1; mulhu t4,a0,a1; ret\n.size odd,.-odd\n"
-".globl both\n.type both,@function\nboth: mv t0,ra; call odd; add a0,t3,t4; sltu t5,a0,t3; add a0,a0,t5; mv ra,t0; ret\n.size both,.-both\n"
-".macro small name, number\n.type \\name,@function\n\\name: mul a2,a0,a1; mulhu a3,a0,a1; xor a0,a2,a3; addi a0,a0,\\number; ret\n.size \\name,.-\\name\n.endm\n"
-"small g0, 1\nsmall g1, 2\nsmall g2, 3\n"
-".section .rodata\n.balign 8\n.globl words, halves, bytes\nwords: .word g0,g1,g2\nhalves: .half g0-g0,g1-g0,g2-g0\nbytes: .byte g0-g0,g1-g0,g2-g0\n.text\n");
-extern const u32 words[]; extern const u16 halves[]; extern const u8 bytes[]; u64 g0(u64, u64), border(u64, u64);
-static buffer env; static struct context contexts[3]; static u64 stacks[3][512]; static u64 out, running; static int failures;
-"#;
+const HEAD: &str = include_str!("head.h");
 
 /// An expression of `x` and `y`.
 fn expression(chance: &mut Chance) -> String {
@@ -224,23 +176,7 @@ fn program(chance: &mut Chance) -> String {
 }
 
 /// What programs in C++ have in addition: virtual functions, also behind a constructor that only a table names.
-const CLASSES: &str = r#"
-#ifdef __cplusplus
-}
-struct shape { u64 side; virtual u64 area(u64 x, u64 y); virtual ~shape(); void operator delete(void *, unsigned long) {} };
-u64 shape::area(u64 x, u64 y) { return (u64)((u128)x * y >> 64) ^ x * y ^ side; }
-shape::~shape() { out += side; }
-struct cube : shape { cube(u64 n) { side = n * 3 + running; } u64 area(u64 x, u64 y) override; };
-u64 cube::area(u64 x, u64 y) { u64 s = (u64)((u128)x * side >> 64) + x * side; return shape::area(s, y) + side; }
-extern "C" NOINLINE u64 virtually(shape *one, u64 x, u64 y) { u64 (shape::*member)(u64, u64) = &shape::area; return (one->*member)(x, y) + one->area(y, x); }
-extern "C" NOINLINE u64 classes(u64 x, u64 y) { cube one(x); shape two; two.side = y; return virtually(x & 1 ? &one : &two, x, y); }
-#else
-static u64 classes(u64 x, u64 y) { return x ^ y; }
-#endif
-#ifdef __cplusplus
-extern "C"
-#endif
-"#;
+const CLASSES: &str = include_str!("classes.h");
 
 pub(crate) fn pick<'a, const N: usize>(chance: &mut Chance, all: [&'a str; N]) -> &'a str {
     all[chance.below(N as u64) as usize]

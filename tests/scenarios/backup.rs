@@ -37,32 +37,6 @@ async fn run(client: &mut Client, elf: &[u8], argument: &str) -> (Option<i32>, O
     (exit_code(&answer), answer.artifact.filter(|_| is_native).map(|artifact| artifact.cache()))
 }
 
-/// As people have it who configured nothing: the older copy of the store is put back.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_put_back_brings_no_revoked_code_back_by_default() {
-    let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let copied = elsewhere.path().join("store");
-    let elf = guests::bytes("exit-imc").unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    client.upload(&elf).await.unwrap();
-    client.execute(stored(&elf, &["-3"], Tier::Native)).await.unwrap();
-    server.stop();
-    copy(&Server::store(&data), &copied);
-
-    let server = Server::start(&data);
-    let name = Sha256Digest::of(&elf).to_string();
-    let mut admin = v1::admin_service_client::AdminServiceClient::new(plain(&server).await);
-    admin.revoke(v1::RevokeRequest { name: name.clone() }).await.unwrap();
-    server.stop();
-    fs::remove_dir_all(Server::store(&data)).unwrap();
-    copy(&copied, &Server::store(&data));
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    assert_eq!(run(&mut client, &elf, "-3").await, (Some(-3), None), "revoked stays revoked");
-    assert!(is_revoked(&Server::keys(&data), &name));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_serves_when_everything_is_lost_and_brings_no_revoked_code_back() {
     let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

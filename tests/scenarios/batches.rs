@@ -69,29 +69,6 @@ async fn a_batch_is_as_many_executions() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_has_limits_and_its_deadline_covers_all() {
-    let (_data, _server, mut client) = serving("").await;
-    let elf = guests::bytes("fib-imc").unwrap();
-    let none = client.runner.execute_batch(batch(&elf, &[], Tier::Auto)).await.unwrap_err();
-    assert_eq!((none.code(), reason(&none).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    let many = vec![String::new(); 1025];
-    let many = client.runner.execute_batch(batch(&elf, &many, Tier::Auto)).await.unwrap_err();
-    assert_eq!((many.code(), reason(&many).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    let mut endless = batch(&guests::bytes("attack-loop-call").unwrap(), &["".into(), "".into()], Tier::Auto);
-    let limits =
-        v1::RunLimits { deadline_ms: Some(300), max_cycles: Some(1_000_000_000_000), debug_bytes_max: None };
-    endless.limits = Some(limits);
-    let answer = client.runner.execute_batch(endless.clone()).await.unwrap().into_inner();
-    let outcomes = |answer: v1::ExecuteBatchResponse| -> Vec<Outcome> {
-        answer.results.into_iter().map(|result| result.verdict.unwrap().outcome()).collect()
-    };
-    assert_eq!(outcomes(answer), [Outcome::DeadlineExceeded, Outcome::NotRun]);
-    endless.limits = Some(v1::RunLimits { max_cycles: Some(1000), ..v1::RunLimits::default() });
-    let answer = client.runner.execute_batch(endless).await.unwrap().into_inner();
-    assert_eq!(outcomes(answer), [Outcome::CyclesExceeded; 2]);
-}
-
 fn message(message: Message) -> v1::ExecuteSessionRequest {
     v1::ExecuteSessionRequest { message: Some(message) }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_chain::{elf, json, locked_by};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -16,15 +17,15 @@ use antares_proto::{
     },
 };
 use antares_tests::asm::encode;
+use ckb_types::{core::ScriptHashType, packed, prelude::*};
 use prost::Message as _;
-use serde_json::Value;
 
 use crate::{
-    client::{inline, stored},
+    client::{inline, locked, stored, verification},
     identity::{Issuer, bearer, call, claims, plain},
     server::{PATIENCE, Server, until},
     tenants::{Tenant, Token, start},
-    transactions::{elf, fields, with_lock},
+    transactions::fields,
 };
 
 fn li(register: u8, value: i32) -> u32 {
@@ -47,15 +48,9 @@ fn countdown(number: i32) -> Vec<u8> {
 /// A transaction whose lock executes `program`, which is in a witness alone.
 fn with_witness(program: &[u8]) -> v1::VerifyTransactionRequest {
     // In version 2 exec is the scheduler's, which names what it loads.
-    let json = with_lock(&executes_witness()).replace("data1", "data2");
-    let mut tx: Value = serde_json::from_str(&json).unwrap();
-    let witness: String = program.iter().map(|byte| format!("{byte:02x}")).collect();
-    tx["tx"]["witnesses"] = [format!("0x{witness}")].as_slice().into();
-    v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(tx.to_string().into_bytes().into())),
-        tier: Tier::Auto.into(),
-        ..Default::default()
-    }
+    let mut mock = locked_by(&[executes_witness().into()], ScriptHashType::Data2);
+    mock.tx = mock.tx.as_builder().witnesses(vec![packed::Bytes::from(program.to_vec())]).build();
+    verification(json(mock), Tier::Auto)
 }
 
 /// Why a program of the answer was interpreted, if it was.
@@ -91,9 +86,9 @@ async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock
     }
 }
 
-/// A transaction of version `vm` of `lock`, whose bytes are uploaded or come along.
-fn by_fields(lock: &[u8], vm: &str, is_sent: bool) -> v1::VerifyTransactionRequest {
-    let mut fields = fields(with_lock(lock).replace("data1", vm).as_bytes());
+/// A transaction of `lock`, whose bytes are uploaded or come along.
+fn by_fields(lock: &[u8], vm: ScriptHashType, is_sent: bool) -> v1::VerifyTransactionRequest {
+    let mut fields = fields(&locked(&[lock.to_vec().into()], vm));
     let cell = fields.cell_deps[0].cell.as_mut().unwrap();
     if !is_sent {
         cell.data.clear();
@@ -125,7 +120,7 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
         let mut store = StoreServiceClient::with_interceptor(plain(&compiler).await, admin);
         let lock = countdown(3);
         tenant.upload(&lock).await.unwrap();
-        let first = tenant.verify(by_fields(&lock, "data1", false)).await.unwrap();
+        let first = tenant.verify(by_fields(&lock, ScriptHashType::Data1, false)).await.unwrap();
         assert_eq!(first.outcome(), VerifyOutcome::Ok);
         tenant.compile(&lock).await.unwrap();
         let removal = v1::RemoveStoredRequest {
@@ -136,11 +131,11 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
         let kind = v1::StoredKind::Artifact.into();
         let left = store.list_stored(v1::ListStoredRequest { kind, ..Default::default() }).await;
         assert_eq!(left.unwrap().into_inner().entries.len(), 0, "native code and marks are gone, too");
-        for vm in ["data1", "data2"] {
+        for vm in [ScriptHashType::Data1, ScriptHashType::Data2] {
             let _ = tenant.verify(by_fields(&lock, vm, false)).await;
-            assert!(tenant.is_missing(&lock).await, "{vm}");
+            assert!(tenant.is_missing(&lock).await, "{vm:?}");
         }
-        let sent = tenant.verify(by_fields(&lock, "data2", true)).await.unwrap();
+        let sent = tenant.verify(by_fields(&lock, ScriptHashType::Data2, true)).await.unwrap();
         assert_eq!(sent.outcome(), VerifyOutcome::Ok);
         assert!(!tenant.is_missing(&lock).await);
     }

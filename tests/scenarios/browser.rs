@@ -2,16 +2,19 @@
 //! errors, as JSON and as gRPC-web; and a page that nobody named reads nothing.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, Sender, channel},
-    thread,
+    sync::{
+        Arc, OnceLock,
+        mpsc::{Receiver, Sender, channel},
+    },
 };
 
 use antares_proto::v1::{self, Tier};
-use antares_tests::guests;
+use antares_tests::{
+    guests,
+    s3::{self, Request, Response},
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -23,102 +26,50 @@ use crate::{
 };
 
 /// What the page does; it tells what came of it to the place that it is from.
-const PAGE: &str = r#"<!doctype html><script type="module">
-const call = (method, type, body) =>
-    fetch(`http://API/antares.v1.RunnerService/${method}`, { method: "POST", headers: { "content-type": type }, body });
-const asked = async path => await (await fetch(path)).arrayBuffer();
-async function all() {
-    const verified = await call("VerifyTransaction", "application/json", await asked("/verify"));
-    const ran = await call("Execute", "application/grpc-web+proto", await asked("/frame"));
-    const session = await call("ExecuteSession", "application/x-ndjson", await asked("/session"));
-    const refused = await call("Execute", "application/json", "{\"script\": {\"sha256\": \"00\"}}");
-    return {
-        verified: await verified.json(),
-        frame: Array.from(new Uint8Array(await ran.arrayBuffer())),
-        session: (await session.text()).trim().split("\n").map(line => JSON.parse(line)),
-        refused: [refused.status, await refused.json()],
-    };
-}
-all().catch(error => ({ failed: error.name })).then(told =>
-    fetch("/told", { method: "POST", body: JSON.stringify(told) }));
-</script>"#;
+const PAGE: &str = include_str!("browser.html");
 
 /// Where a page comes from, and what it tells.
 struct Origin {
-    address: String,
+    url: String,
     told: Receiver<Value>,
-    start: Sender<String>,
+    api: Arc<OnceLock<String>>,
 }
 
 impl Origin {
     /// Serves once it knows where the service is.
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let ((start, started), (tell, told)) = (channel::<String>(), channel());
-        thread::spawn(move || {
-            let Ok(api) = started.recv() else { return };
-            let page = PAGE.replace("API", &api);
-            for stream in listener.incoming() {
-                let (page, tell) = (page.clone(), tell.clone());
-                // A browser opens connections that it does not use.
-                thread::spawn(move || serve(&stream.unwrap(), &page, &tell));
-            }
-        });
-        Self { address, told, start }
+        let ((tell, told), api) = (channel(), Arc::<OnceLock<String>>::default());
+        let served = api.clone();
+        let url = s3::server(move |request| answer(request, served.wait(), &tell));
+        Self { url, told, api }
     }
 
     /// What its page tells in a browser, where the service is at `api`.
     fn browse(&self, api: &str) -> Value {
-        self.start.send(api.to_owned()).unwrap();
-        let _browser = Browser::open(&format!("http://{}/", self.address));
+        self.api.set(api.to_owned()).unwrap();
+        let _browser = Browser::open(&self.url);
         self.told.recv_timeout(PATIENCE).expect("the page says what came of it")
     }
 }
 
-/// Path and body of the request on a connection; none if nothing comes, since a browser opens connections
-/// that it does not use.
-pub(crate) fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut reader = BufReader::new(stream);
-    let (mut line, mut length) = (String::new(), 0);
-    if reader.read_line(&mut line).unwrap_or(0) == 0 {
-        return None;
-    }
-    let path = line.split(' ').nth(1).unwrap().to_owned();
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header).unwrap_or(0) <= 2 {
-            break;
-        }
-        if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    Some((path, body))
+/// A page, with a body that a browser shows.
+pub(crate) fn page(body: impl Into<Vec<u8>>) -> Response {
+    Response { status: 200, headers: "content-type: text/html\r\n".to_owned(), body: body.into() }
 }
 
-/// One connection; requests that a browser makes of the pages here.
-fn serve(stream: &TcpStream, page: &str, tell: &Sender<Value>) {
-    let Some((path, body)) = request(stream) else { return };
-    let answer = match path.as_str() {
-        "/" => page.as_bytes().to_vec(),
+/// The answer to what a browser requests of the pages here.
+fn answer(request: &Request, api: &str, tell: &Sender<Value>) -> Response {
+    page(match request.target().0 {
+        "/" => PAGE.replace("API", api).into_bytes(),
         "/verify" => json!({ "mockJson": STANDARD.encode(example("mock_tx.json")) }).to_string().into_bytes(),
         "/frame" => frame(),
         "/session" => session().into_bytes(),
         "/told" => {
-            let _ = tell.send(serde_json::from_slice(&body).unwrap());
+            let _ = tell.send(serde_json::from_slice(&request.body).unwrap());
             Vec::new()
         }
         _ => Vec::new(),
-    };
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        answer.len()
-    );
-    let mut writer = stream;
-    let _ = writer.write_all(&[head.as_bytes(), &answer].concat());
+    })
 }
 
 /// A run in gRPC-web.
@@ -172,7 +123,7 @@ impl Drop for Browser {
 fn a_page_of_a_named_origin_verifies_and_another_reads_nothing() {
     let (named, stranger) = (Origin::new(), Origin::new());
     let data = tempfile::tempdir().unwrap();
-    let section = format!("[web]\naddress = \"127.0.0.1:0\"\norigins = [\"http://{}\"]\n", named.address);
+    let section = format!("[web]\naddress = \"127.0.0.1:0\"\norigins = [{:?}]\n", named.url);
     let server = Server::start_with(&data, &section);
     let api = server.web.clone().unwrap();
 

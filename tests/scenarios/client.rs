@@ -1,11 +1,13 @@
 //! A Rust client of both services.
 
 use antares_abi::Sha256Digest;
+use antares_chain::{json, locked_by};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
     upload_request::Part,
 };
 use bytes::Bytes;
+use ckb_types::core::ScriptHashType;
 use tempfile::TempDir;
 use tonic::{
     Status,
@@ -54,6 +56,13 @@ impl Client {
     ) -> Result<v1::ExecuteResponse, Status> {
         Ok(self.runner.execute(request).await?.into_inner())
     }
+
+    pub(crate) async fn verify(
+        &self,
+        request: v1::VerifyTransactionRequest,
+    ) -> Result<v1::VerifyTransactionResponse, Status> {
+        Ok(self.runner.clone().verify_transaction(request).await?.into_inner())
+    }
 }
 
 /// A server with these sections of configuration on data of its own, and a client of it.
@@ -86,6 +95,17 @@ fn request(source: v1::script::Source, args: &[&str], tier: v1::Tier) -> v1::Exe
         recheck: false,
         diagnosis: false,
     }
+}
+
+/// Verifies a transaction in ckb-debugger's JSON.
+pub(crate) fn verification(json: impl Into<Vec<u8>>, tier: v1::Tier) -> v1::VerifyTransactionRequest {
+    let transaction = Some(v1::verify_transaction_request::Transaction::MockJson(json.into().into()));
+    v1::VerifyTransactionRequest { transaction, tier: tier.into(), ..Default::default() }
+}
+
+/// A transaction in that JSON, whose lock is the first of `deps`.
+pub(crate) fn locked(deps: &[Bytes], hash_type: ScriptHashType) -> Vec<u8> {
+    json(locked_by(deps, hash_type))
 }
 
 /// The reason that a status carries.

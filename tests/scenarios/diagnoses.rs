@@ -8,19 +8,15 @@ use antares_proto::v1::{
     self, Outcome, Tier, VerifyOutcome, execute_session_request::Message as Input,
     execute_session_response::Message as Answer, shared_transaction,
     shared_transaction_result::Result as Shared, verify_session_request::Message,
-    verify_session_response::Message as Told, verify_transaction_request::Transaction,
+    verify_session_response::Message as Told,
 };
-use antares_tests::{
-    guests::{self, failing},
-    transactions::locked_by,
-};
+use antares_tests::guests::{self, failing};
 use bytes::Bytes;
-use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
 use tokio_stream::StreamExt as _;
 use tonic::Request;
 
-use crate::client::{exit_code, inline, serving};
+use crate::client::{self, exit_code, inline, locked, serving};
 
 /// Diagnoses of one batch.
 const OF_BATCH: usize = 8;
@@ -37,13 +33,11 @@ fn asking(elf: &[u8], args: &[&str], tier: Tier) -> v1::ExecuteRequest {
 /// A transaction whose lock is a case of the failing guest.
 fn json(case: &str, is_stripped: bool) -> Bytes {
     let deps = [Bytes::from(failing(case, is_stripped).unwrap()), Bytes::from_static(b"xyz")];
-    let mock = locked_by(&deps, ScriptHashType::Data2).unwrap();
-    serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap().into()
+    locked(&deps, ScriptHashType::Data2).into()
 }
 
 fn verification(json: Bytes) -> v1::VerifyTransactionRequest {
-    let transaction = Some(Transaction::MockJson(json));
-    v1::VerifyTransactionRequest { transaction, diagnosis: true, ..Default::default() }
+    v1::VerifyTransactionRequest { diagnosis: true, ..client::verification(json, Tier::Auto) }
 }
 
 /// What a diagnosis says; it is one.
@@ -106,50 +100,23 @@ async fn a_failed_transaction_is_told_why() {
         ("STACK_OVERFLOW", &["stack overflow", "in down (", "times"]),
     ];
     for (case, expected) in cases {
-        let request = verification(json(case, false));
-        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let answer = client.verify(verification(json(case, false))).await.unwrap();
         assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{case}");
         let text = read(answer.diagnosis.as_ref()).to_text();
         for part in expected {
             assert!(text.contains(part), "{case} lacks {part:?}:\n{text}");
         }
     }
-    let request = verification(json("NO_WITNESS", true));
-    let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    let answer = client.verify(verification(json("NO_WITNESS", true))).await.unwrap();
     let why = read(answer.diagnosis.as_ref());
     assert!(!why.has_names && why.system_call.is_some(), "{}", why.summary);
     // One that is accepted has none; nor has one whose caller does not ask.
-    let good = locked_by(&[guests::bytes("exit-imc").unwrap().into()], ScriptHashType::Data2).unwrap();
-    let good = serde_json::to_vec(&ReprMockTransaction::from(good.as_ckb().clone())).unwrap();
-    let answer =
-        client.runner.clone().verify_transaction(verification(good.into())).await.unwrap().into_inner();
+    let good = locked(&[guests::bytes("exit-imc").unwrap().into()], ScriptHashType::Data2);
+    let answer = client.verify(verification(good.into())).await.unwrap();
     assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Ok, None));
     let silent = v1::VerifyTransactionRequest { diagnosis: false, ..verification(json("NO_WITNESS", false)) };
-    let answer = client.runner.clone().verify_transaction(silent).await.unwrap().into_inner();
+    let answer = client.verify(silent).await.unwrap();
     assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Failed, None));
-}
-
-/// A stack as QuickJS prints it: whoever has the source map leads it further.
-#[tokio::test(flavor = "multi_thread")]
-async fn stacks_of_javascript_are_told() {
-    let (_data, _server, client) = serving("").await;
-    let elf = guests::assemble(
-        ".globl _start\n_start: la a0, thrown\n li a7, 2177\n ecall\n la a0, stack\n ecall\n li a0, 5\n \
-         li a7, 93\n ecall\n.section .rodata\nthrown: .asciz \"Error: none\"\n\
-         stack: .asciz \"    at check (:11)\\n    at main (lock.js:3:7)\\n\"\n",
-    )
-    .unwrap();
-    let assert_told = |diagnosis: Option<&v1::Diagnosis>| {
-        let text = read(diagnosis).to_text();
-        let stack = "  JavaScript stack: Error: none\n     0 check (bundle:11)\n     1 main (lock.js:3:7)\n";
-        assert!(text.contains(stack), "{text}");
-    };
-    let answer = client.clone().execute(asking(&elf, &[], Tier::Auto)).await.unwrap();
-    assert_told(answer.diagnosis.as_ref());
-    let mock = locked_by(&[elf.into()], ScriptHashType::Data2).unwrap();
-    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
-    let answer = client.runner.clone().verify_transaction(verification(json.into())).await.unwrap();
-    assert_told(answer.into_inner().diagnosis.as_ref());
 }
 
 /// A script that calls itself under a long name, writes in each call, and fails.

@@ -64,160 +64,14 @@ const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("--address-file", "debug.rs of the command line's tests has a client"),
 ];
 
-/// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
-const EXAMPLES: &[(&[i32], &str)] = &[
-    (&[0], "new in-c --c"),
-    (&[0], "new in-rust --rust"),
-    (&[0], "new in-js --js"),
-    // There are no transactions.
-    (&[2], "test SCRIPTS --only pays --json"),
-    (&[2], "watch SCRIPTS --only pays --json"),
-    (&[2], "tx build empty"),
-    (&[0], "run SCRIPT -- 0"),
-    (&[1], "run SCRIPT -- 7"),
-    (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
-    (
-        &[0],
-        "run SCRIPT --vm-version 1 --isa imc --max-cycles 70M --tier native --deadline-ms 60000 --full --no-cache --json -- 0",
-    ),
-    (&[0], "run SCRIPT --server SERVER --recheck -- 0"),
-    // The guest has no argument that says what it shall exit with.
-    (&[0, 1], "run SCRIPT --as-lock --args 0x01 --witness 0x --data @list --vm-version 2 --json"),
-    (&[1], "run SCRIPT --explain --error-codes codes.txt --source-map lib.js=index.js.map -- 7"),
-    (&[1], "run SCRIPT --no-diagnosis -- 7"),
-    (&[0], "debug SCRIPT --gdb --batch empty --max-cycles 100M --vm-version 2 --break-at-cycles 100 -- 0"),
-    // No machine has this address.
-    (&[2], "debug SCRIPT --listen 192.0.2.1:9999"),
-    (
-        &[0],
-        "debug SCRIPT --as-lock --args 0x01 --witness 0x --data @list --break-on-error --gdb --batch empty",
-    ),
-    (&[0], "debug --tx TX --group lock --cell input.0 --script-version 2 --gdb --batch empty"),
-    (&[0], "debug --tx TX --group lock --cell input.0 --mainnet-epoch 20000 --gdb --batch empty"),
-    (&[0], "verify --tx TX --explain --error-codes codes.txt"),
-    (&[0], "verify --tx TX --source-map index.js.map"),
-    (&[0], "verify --tx TX -vvvv"),
-    (&[0], "verify --tx TX --no-diagnosis"),
-    (&[0], "verify --tx TX"),
-    (
-        &[0],
-        "verify --tx TX --group lock --cell input.0 --script-version 2 --max-cycles 100M --tier auto --deadline-ms 60000 --full --no-cache --json",
-    ),
-    (&[0], "verify --tx TX --mainnet-epoch 20000 --server SERVER --recheck"),
-    (&[0], "verify --tx-hash HASH --rpc URL --rpc-cache had"),
-    (&[0], "verify --tx BARE --rpc URL --json"),
-    (&[0], "verify --tx BARE --server SERVER --json"),
-    (&[0], "dump --tx-hash HASH --rpc URL --rpc-cache had -o dumped.json"),
-    (&[0], "dump --tx BARE --rpc URL"),
-    (
-        &[0],
-        "replay --from 0 --to 2 --rpc URL --rpc-cache had --tier auto --full --no-cache --max-cycles 70M --deadline-ms 60000 --json",
-    ),
-    (&[0], "profile SCRIPT -o before.antares -- 0"),
-    (
-        &[0],
-        "profile SCRIPT --exact --format folded -o out.folded --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0",
-    ),
-    (&[0], "profile SCRIPT --before before.antares -o out.html -- 0"),
-    (&[0], "profile --tx TX --json"),
-    (&[0], "profile --server SERVER --json"),
-    (
-        &[0],
-        "profile SHA256 --server SERVER --window-ms 600000 --format html -o seen.html --before before.antares --top 3",
-    ),
-    (&[0], "profile diff before.antares before.antares --fail-over 0% --top 3 --json"),
-    (&[0], "profile diff SCRIPT SCRIPT --vm-version 2 -- 0"),
-    (&[0], "optimise LINKED -o cheaper --vm-version 2 --isa imc+b --all --budget-s 60 --report r.json -- 0"),
-    // The profile is of another script.
-    (&[2], "optimise LINKED -o cheaper --profile before.antares"),
-    // It has no relocations.
-    (&[2], "optimise SCRIPT -o cheaper -- 0"),
-    (&[2], "optimise LINKED -o cheaper --tx TX"),
-    (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
-    (&[0], "insights --tx TX --json"),
-    (&[0], "insights --server SERVER --json"),
-    (&[0], "insights SHA256 --server SERVER --window-ms 600000 --top 3"),
-    // The tenth number of Fibonacci.
-    (&[254], "debugger --bin OTHER"),
-    (&[0], "compile SCRIPT -o out.so --vm-version 2 --isa imc"),
-    (&[0], "explain SCRIPT --stage hash"),
-    (&[0], "explain SCRIPT --stage image"),
-    (&[0], "explain SCRIPT --stage program --hinted"),
-    (&[0], "explain SCRIPT --stage ir --after lift"),
-    (&[0], "explain SCRIPT --stage passes"),
-    (&[0], "explain --passes"),
-    (&[0], "explain SCRIPT --stage llvm"),
-    (&[0], "explain SCRIPT --stage asm --vm-version 2 --isa imc"),
-    (&[0], "explain SCRIPT --stage object -o out.o"),
-    // 1 where the machine has not got a layer.
-    (&[0, 1], "doctor"),
-    (&[0, 1], "doctor --config CONFIG"),
-    (&[0], "upload SCRIPT OTHER --server SERVER"),
-    (&[0], "ls --window-ms 600000 --json --server SERVER"),
-    (&[0], "ls --stored --artifacts --server SERVER"),
-    (&[0], "ls --stored --json --server SERVER"),
-    (&[0], "pin SHA256 --server SERVER"),
-    (&[0], "unpin SCRIPT --server SERVER"),
-    (&[0], "stat SHA256 --json --server SERVER"),
-    (&[0], "top SHA256 --window-ms 600000 --top 3 --json --server SERVER"),
-    (&[0], "health --json --color never --server SERVER"),
-    (&[0], "capabilities --server SERVER"),
-    (
-        &[0],
-        "warm SCRIPT SHA256 SCRIPTS --list list --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER",
-    ),
-    (&[0], "cache ls --artifacts --shared SHARED"),
-    (&[0], "cache ls --config CONFIG"),
-    (&[0], "cache get SHA256 -o out.elf --shared SHARED"),
-    // No artifact has the digest of a script as its key.
-    (&[1], "cache get SHA256 --artifacts -o out.so --config CONFIG"),
-    (&[0], "cache warm --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER --shared SHARED"),
-    (&[0], "cache warm --server SERVER --config CONFIG"),
-    (&[0], "cache gc --older-than 30 --dry-run --shared SHARED"),
-    (&[0], "cache gc --older-than 30 --config CONFIG"),
-    (&[0], "keys generate --keys keys"),
-    (&[0], "keys list --keys keys"),
-    (&[0], "keys rotate --keys keys"),
-    (&[0], "keys revoke SHA256 --keys keys"),
-    (&[0], "completions bash"),
-    (&[0], "completions elvish"),
-    (&[0], "completions fish"),
-    (&[0], "completions powershell"),
-    (&[0], "completions zsh"),
-    (&[0], "man pages"),
-    (&[0], "help run"),
-    (&[0], "--version"),
-    (&[0], "-V"),
-    (&[0], "serve --config CONFIG --listen 127.0.0.1:0 --data data --check-config"),
-    (&[0], "serve --print-config"),
-    (&[0], "admin log-filter info --server SERVER"),
-    (&[0], "admin revoke SHA256 --server SERVER"),
-    // As above: it is the digest of a script.
-    (&[1], "rm --artifacts SHA256 --server SERVER"),
-    (&[1], "pin --artifacts SHA256 --server SERVER"),
-    (&[1], "unpin --artifacts SHA256 --server SERVER"),
-    // The last ones: their file is no script, and `warm` would say so.
-    // The guest is no lock: what it does as one may be a finding to begin with.
-    (
-        &[0, 1, 2],
-        "fuzz SCRIPT --args 0x01 --witness 0x --data @list -o fuzzed --field witness.0 --no-fails --exit 5 --binding --jobs 1 --seed 2 --runs 200 --time 60 --findings 1 --field-bytes 64 --max-cycles 1M --tier interpreter --json",
-    ),
-    (
-        &[0, 1, 2],
-        "fuzz --tx TX --group lock --cell input.0 -o fuzzed-tx --never-accepts --same-as SCRIPT --runs 100",
-    ),
-    (&[0], "snapshot SCRIPTS --json"),
-    (&[0], "snapshot SCRIPTS --check --tolerance 0.5%"),
-    (&[0], "snapshot SCRIPTS --file figures.json --max-cycles 70M --deadline-ms 60000"),
-    // 2 where the script has no lines.
-    (
-        &[0, 2],
-        "coverage SCRIPT SCRIPTS --lcov out.info --html out.html --only guest --fail-under 0% --max-cycles 70M --deadline-ms 60000 --json -- 0",
-    ),
-    (&[0], "hash SCRIPT --json"),
-    (&[0], "size SCRIPT --before OTHER --top 3 --vm-version 1 --isa imc --json"),
-    (&[0], "size SCRIPT --shrink -o smaller --json"),
-];
+/// What is run: exit statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
+const EXAMPLES: &str = include_str!("examples.txt");
+
+fn examples() -> impl Iterator<Item = (Vec<i32>, &'static str)> {
+    let rows =
+        EXAMPLES.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once(' ').unwrap());
+    rows.map(|(statuses, words)| (statuses.split(',').map(|it| it.parse().unwrap()).collect(), words))
+}
 
 /// A folder with all that the commands name, and a server.
 struct Place {
@@ -392,7 +246,7 @@ fn begin(example: &str) -> &str {
 #[test]
 fn every_option_has_an_example() {
     for (command, wanted) in reference() {
-        let examples = EXAMPLES.iter().filter(|(_, example)| begin(example) == command);
+        let examples = examples().filter(|(_, example)| begin(example) == command);
         let shown: Vec<_> = examples.map(|(_, example)| options(example)).collect();
         assert!(!shown.is_empty(), "`antares {command}` has no example");
         let shown: BTreeSet<_> = shown.into_iter().flatten().collect();
@@ -409,7 +263,7 @@ fn every_option_has_an_example() {
 #[test]
 fn every_form_does_what_its_status_says() {
     let place = Place::new();
-    for (statuses, example) in EXAMPLES {
+    for (statuses, example) in examples() {
         let (status, said) = place.run(example);
         assert!(
             status.is_some_and(|status| statuses.contains(&status)),

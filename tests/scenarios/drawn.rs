@@ -2,9 +2,7 @@
 
 use std::{collections::HashSet, env, str::FromStr, sync::LazyLock};
 
-use antares_proto::v1::{
-    self, Tier, VerifyOutcome, shared_transaction, verify_transaction_request::Transaction,
-};
+use antares_proto::v1::{self, Tier, VerifyOutcome, shared_transaction};
 use antares_tests::transaction_campaign::{Images, Limit, Scenario, compare, draw};
 use bytes::Bytes;
 use ckb_mock_tx_types::ReprMockTransaction;
@@ -12,7 +10,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    client::serving,
+    client::{serving, verification},
     server::{PATIENCE, Server},
 };
 
@@ -39,15 +37,16 @@ async fn drawn_transactions_are_equal_with_a_worker_for_each_group() {
     assert!(workers > 1.3 * SCENARIOS as f64, "{workers} workers for {SCENARIOS} transactions");
 }
 
-/// Each is sent twice, so that workers which have done it, or others like it, are there.
+/// Each is sent twice, so that workers which have done it, or others like it, are there. Its servers are killed
+/// at the first quarter.
 #[tokio::test(flavor = "multi_thread")]
 async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
     let count = from_environment("ANTARES_DRAWN_TRANSACTIONS").unwrap_or(SCENARIOS);
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
+    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
+    let urls = servers.iter().map(|server| format!("http://{}", server.address));
+    let client = antares_client::Client::builder().servers(urls).build().unwrap();
     let images = Images::get().unwrap();
-    let client =
-        antares_client::Client::builder().servers([format!("http://{}", server.address)]).build().unwrap();
     let (sender, inputs) = mpsc::channel(1);
     tokio::spawn(async move {
         let drawn: Vec<_> = fitting(images).take(count).map(|(number, _)| number).collect();
@@ -69,13 +68,22 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
         assert!(ids.insert(answer.id), "{} has two answers", answer.id);
         let check = move || expect(images, number, &draw(images, *SEED, number), verdict);
         swapped += usize::from(tokio::task::spawn_blocking(check).await.unwrap());
+        if ids.len() == count / 2 {
+            // Both of them, one after the other, so that it is the session's own, too.
+            for (server, folder) in servers.iter_mut().zip(&folders) {
+                let address = server.address.clone();
+                server.kill();
+                *server = Server::start_again(&address, folder);
+            }
+        }
         if ids.len().is_multiple_of(1000) {
             println!("{} answers are equal", ids.len());
         }
     }
     assert_eq!(ids.len(), 2 * count);
     assert!(swapped > count / 25, "VMs were put aside in {swapped} scenarios only");
-    let reused = server.metric("antares_workers_reused_total{role=\"run\"}");
+    let reused: f64 =
+        servers.iter().map(|server| server.metric("antares_workers_reused_total{role=\"run\"}")).sum();
     println!("{} answers, {reused} by workers that had given one before", ids.len());
     assert!(reused > 0.1 * count as f64, "{reused} of {count}");
 }
@@ -87,12 +95,10 @@ async fn equal(sections: &str) -> Server {
     let mut swapped = 0;
     for (number, scenario) in fitting(images).take(SCENARIOS) {
         let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(json(images, &scenario))),
-            tier: Tier::Native.into(),
             limits: Some(limits()),
-            ..v1::VerifyTransactionRequest::default()
+            ..verification(json(images, &scenario), Tier::Native)
         };
-        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let answer = client.verify(request).await.unwrap();
         swapped += u64::from(expect(images, number, &scenario, answer));
     }
     assert!(swapped > 2, "VMs were put aside in {swapped} scenarios only");

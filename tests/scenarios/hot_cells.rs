@@ -3,17 +3,18 @@
 use std::fs;
 
 use antares_abi::Sha256Digest;
+use antares_chain::exits;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
     verify_session_request::Message,
 };
 use bytes::Bytes;
-use ckb_types::{packed, prelude::*};
+use ckb_types::{core::ScriptHashType, packed, prelude::*};
 
 use crate::{
-    client::serving,
+    client::{locked, serving},
     server::Server,
-    transactions::{elf, fields, with_lock},
+    transactions::fields,
     verify_sessions::{open, result, send},
 };
 
@@ -69,11 +70,6 @@ fn memory_of_all(server: &Server) -> u64 {
     [server.pid()].into_iter().chain(zygotes).chain(workers).map(memory).sum()
 }
 
-/// A lock that exits with 0.
-fn lock() -> Vec<u8> {
-    elf(&[0x0000_0513, 0x05d0_0893, 0x73])
-}
-
 fn blob(number: u32) -> Vec<u8> {
     let mut blob = vec![7; MIB];
     blob[..4].copy_from_slice(&number.to_le_bytes());
@@ -100,7 +96,7 @@ fn cell(number: u32, data: &[u8]) -> v1::CellDepFields {
 
 /// A transaction of `lock` that has the cells `numbers` too; its own cell dep is left in.
 fn transaction(numbers: &[u32]) -> v1::TransactionFields {
-    let whole = fields(with_lock(&lock()).as_bytes());
+    let whole = fields(&locked(&[exits(0).into()], ScriptHashType::Data1));
     let tx = packed::Transaction::from_slice(&whole.tx).unwrap();
     let deps = numbers.iter().map(|number| packed::CellDep::new_builder().out_point(place(*number)).build());
     let deps: Vec<_> = tx.raw().cell_deps().into_iter().chain(deps).collect();

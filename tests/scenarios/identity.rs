@@ -92,13 +92,7 @@ impl Issuer {
     }
 
     fn write(&self) {
-        self.publish(&[]);
-    }
-
-    /// Writes the file with `others` before its keys.
-    fn publish(&self, others: &[Value]) {
-        let ours = self.keys.iter().map(|(id, der)| public(id, der));
-        let keys: Vec<Value> = others.iter().cloned().chain(ours).collect();
+        let keys: Vec<Value> = self.keys.iter().map(|(id, der)| public(id, der)).collect();
         let new = self.folder.path().join("new");
         fs::write(&new, json!({ "keys": keys }).to_string()).unwrap();
         fs::rename(new, self.file()).unwrap();
@@ -146,10 +140,6 @@ pub(crate) fn claims(subject: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut claims = json!({ "sub": subject, "iss": ISSUER, "aud": AUDIENCE, "exp": now() + 600 });
     change(&mut claims);
     claims
-}
-
-pub(crate) fn without(name: &'static str) -> impl FnOnce(&mut Value) {
-    move |claims| drop(claims.as_object_mut().unwrap().remove(name))
 }
 
 /// A call of `method` with an empty message; what is wrong with it is said only to those who may make it.
@@ -275,51 +265,6 @@ async fn keys_of_tokens_are_renewed() {
         server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") > 0.0
     });
     becomes(&channel, &new, false).await;
-}
-
-/// What cannot be read of a set keeps nothing in force that is not in it any more.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_gone_counts_no_longer_whatever_stands_beside_it() {
-    let (mut issuer, data) = (Issuer::new().with("second"), tempfile::tempdir().unwrap());
-    let point = public("x", &issuer.keys["second"]);
-    let other = |more: Value| {
-        let mut key = point.clone();
-        key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        key
-    };
-    let enc = other(json!({ "use": "enc", "alg": "ECDH-ES" }));
-    issuer.publish(std::slice::from_ref(&enc));
-    // Such a set is no reason not to start.
-    let server = Server::start_with(&data, &issuer.section());
-    let channel = plain(&server).await;
-    let token = |id: &str, key: &[u8]| sign(id, key, &claims("user/x", |_| {}));
-    let (first, second) = (issuer.keys["first"].clone(), issuer.keys["second"].clone());
-    becomes(&channel, &token("first", &first), false).await;
-    becomes(&channel, &token("x", &second), true).await;
-    let beside = [
-        enc,
-        other(json!({ "crv": "P-521" })),
-        json!({ "kty": "oct", "kid": "first", "k": "AAAA" }),
-        json!({ "kty": "AKP", "kid": "first", "alg": "ML-DSA-44", "pub": "AAAA" }),
-        json!({ "kid": ["first"] }),
-        json!("first"),
-    ];
-    for one in beside {
-        issuer.keys.insert("first", first.clone());
-        issuer.publish(std::slice::from_ref(&one));
-        becomes(&channel, &token("first", &first), false).await;
-        issuer.keys.remove("first");
-        issuer.publish(std::slice::from_ref(&one));
-        becomes(&channel, &token("first", &first), true).await;
-        becomes(&channel, &token("second", &second), false).await;
-        assert!(server.metric("antares_jwks_keys{state=\"skipped\"}") >= 1.0);
-    }
-    // All of them taken back.
-    issuer.keys.clear();
-    issuer.publish(&[]);
-    becomes(&channel, &token("second", &second), true).await;
-    assert_eq!(server.metric("antares_jwks_keys{state=\"taken\"}"), 0.0);
-    assert_eq!(server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}"), 0.0);
 }
 
 /// Tenants that have profiles, as the caller with `token` sees them, who says that it is `tenant`.

@@ -2,16 +2,13 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::TcpListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread,
 };
 
-use antares_tests::authorities::token_key;
+use antares_tests::{authorities::token_key, s3};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -28,31 +25,19 @@ const SECTION: &str = "issuer = \"https://issuer.test\"\naudience = \"antares\"\
 /// Rotations of the issuer's key under load.
 const ROTATIONS: usize = 5;
 
-/// Answers with the keys that it holds, or closes the connection.
+/// Responds with the keys that it holds, if any.
 #[derive(Clone, Default)]
 struct Issuer(Arc<Mutex<Vec<Value>>>);
 
 impl Issuer {
     /// Starts to answer; `[auth]` for it.
     fn serve(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let section =
-            format!("[auth]\njwks_uri = \"http://{}/keys\"\n{SECTION}", listener.local_addr().unwrap());
         let keys = self.0.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (mut stream, keys) = (stream.unwrap(), keys.lock().unwrap().clone());
-                let _ = stream.read(&mut [0; 4096]);
-                if keys.is_empty() {
-                    continue;
-                }
-                let body = json!({ "keys": keys }).to_string();
-                let head =
-                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-                let _ = stream.write_all((head + &body).as_bytes());
-            }
+        let url = s3::server(move |_| {
+            let keys = keys.lock().unwrap();
+            (if keys.is_empty() { 503 } else { 200 }, json!({ "keys": *keys }).to_string())
         });
-        section
+        format!("[auth]\njwks_uri = \"{url}/keys\"\n{SECTION}")
     }
 }
 

@@ -4,16 +4,15 @@
 use std::time::{Duration, Instant};
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
-use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_proto::v1::{self, Tier, VerifyOutcome};
 use antares_serve::TENANT;
-use antares_tests::{guests, oracle, transactions::locked_by};
+use antares_tests::{guests, oracle};
 use bytes::Bytes;
-use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, reason, serving, stored},
+    client::{Client, locked, reason, serving, stored, verification},
     identity::{Issuer, claims, plain},
     server::{PATIENCE, Server},
     tenants::{self, Tenant},
@@ -80,16 +79,11 @@ async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_teaches_too() {
     let (_data, _server, client) = serving("").await;
-    let mock = locked_by(&[guests::hidden().unwrap().into()], ScriptHashType::Data2).unwrap();
-    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let json = locked(&[guests::hidden().unwrap().into()], ScriptHashType::Data2);
     let mut cycles = None;
     let end = Instant::now() + PATIENCE;
     loop {
-        let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(json.clone().into())),
-            ..v1::VerifyTransactionRequest::default()
-        };
-        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let answer = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
         // It exits with what it has computed.
         assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
@@ -208,45 +202,6 @@ async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
     }
 }
 
-/// A script that stores below its code, which native code leaves to the interpreter: nothing can be learnt of
-/// it.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_always_leaves_native_code_begins_in_the_interpreter() {
-    let (_data, server, mut client) = serving("").await;
-    let store = ".globl _start\n_start:\nli t0, 0x8000\nsd zero, 0(t0)\nli a0, 0\nli a7, 93\necall\n";
-    let elf = guests::assemble(store).unwrap();
-    client.upload(&elf).await.unwrap();
-    let mut begun_there = 0;
-    // Code of the full tier, which comes meanwhile, is judged anew.
-    for run in 0..48 {
-        let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-        let (verdict, tiers) = (answer.verdict.as_ref().unwrap(), answer.tiers.as_ref().unwrap());
-        assert_eq!((verdict.exit_code, tiers.native_cycles), (Some(0), 0), "{answer:?}");
-        assert!(run >= 4 || answer.fallback.is_empty(), "{answer:?}");
-        begun_there += u32::from(answer.fallback == "leaves_early");
-    }
-    assert!((24..44).contains(&begun_there), "{begun_there}");
-    let native = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
-    assert_eq!((native.fallback.as_str(), native.tiers.unwrap().restarted.as_str()), ("", "bad_address"));
-    let left = server.metric("antares_native_exits_total{reason=\"bad_address\"}");
-    let spared = server.metric("antares_fallbacks_total{reason=\"leaves_early\"}");
-    assert_eq!((left + spared, spared), (49.0, f64::from(begun_there)));
-    // So do batches. Of code that has come just now, two are native.
-    let batch = v1::ExecuteBatchRequest {
-        script: stored(&elf, &[], Tier::Auto).script,
-        inputs: vec![v1::Input::default(); 3],
-        tier: Tier::Auto.into(),
-        ..v1::ExecuteBatchRequest::default()
-    };
-    let mut fallbacks = Vec::new();
-    for _ in 0..6 {
-        let answer = client.runner.execute_batch(batch.clone()).await.unwrap().into_inner();
-        assert!(answer.results.iter().all(|result| result.verdict.as_ref().unwrap().exit_code == Some(0)));
-        fallbacks.push(answer.fallback);
-    }
-    assert!(fallbacks.contains(&"leaves_early".to_owned()), "{fallbacks:?}");
-}
-
 /// A lock that runs natively and goes on as another program, which always leaves native code: that one alone
 /// does without.
 #[tokio::test(flavor = "multi_thread")]
@@ -257,17 +212,12 @@ async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpret
     let store = "li t0, 0x8000\nsd zero, 0(t0)\nli t1, 600000\n1:\naddi t1, t1, -1\nbnez t1, 1b\nli a0, 0\nli a7, 93\necall\n";
     let [lock, leaver] = [exec, store]
         .map(|text| Bytes::from(guests::assemble(&format!(".globl _start\n_start:\n{text}")).unwrap()));
-    let mock = locked_by(&[lock.clone(), leaver.clone()], ScriptHashType::Data2).unwrap();
-    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let json = locked(&[lock, leaver.clone()], ScriptHashType::Data2);
     let leaver = Sha256Digest::of(&leaver).to_string();
     let (mut cycles, mut begun_there) = (None, 0);
     // Code of the full tier, which comes meanwhile, is judged anew.
     for run in 0..48 {
-        let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(json.clone().into())),
-            ..v1::VerifyTransactionRequest::default()
-        };
-        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let answer = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
         assert_eq!((answer.outcome(), answer.programs.len()), (VerifyOutcome::Ok, 2), "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
         let spared =
@@ -286,12 +236,7 @@ async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpret
         assert!(run >= 4 || begun_there == 0);
     }
     assert!((24..44).contains(&begun_there), "{begun_there}");
-    let native = v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(json.into())),
-        tier: Tier::Native.into(),
-        ..v1::VerifyTransactionRequest::default()
-    };
-    let answer = client.runner.clone().verify_transaction(native).await.unwrap().into_inner();
+    let answer = client.verify(verification(json, Tier::Native)).await.unwrap();
     assert_eq!(answer.groups[0].tiers.as_ref().unwrap().restarted, "bad_address");
     let spared = server.metric("antares_fallbacks_total{reason=\"leaves_early\"}");
     assert_eq!(spared, f64::from(begun_there));

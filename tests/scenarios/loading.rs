@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use antares_proto::v1::{self, VerifyOutcome, verify_transaction_request::Transaction};
-use antares_tests::{guests, transactions::locked_by};
+use antares_proto::v1::{Tier, VerifyOutcome};
+use antares_tests::guests;
 use bytes::Bytes;
-use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
 
 use crate::{
-    client::{Client, serving},
+    client::{Client, locked, serving, verification},
     server::{PATIENCE, Server, until},
 };
 
@@ -22,19 +21,14 @@ const NATIVE_PERCENT_MIN: u64 = 90;
 fn transaction(hash_type: ScriptHashType) -> Vec<u8> {
     let lock = Bytes::from(guests::loading_lock(2000).unwrap());
     let library = Bytes::from(guests::loaded_library("-O2").unwrap());
-    let mock = locked_by(&[lock, library], hash_type).unwrap();
-    serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap()
+    locked(&[lock, library], hash_type)
 }
 
 /// Verifies until enough is native. Gives the number of runs.
 async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>) -> usize {
     let end = Instant::now() + PATIENCE;
     for run in 1.. {
-        let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(json.to_vec().into())),
-            ..v1::VerifyTransactionRequest::default()
-        };
-        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let answer = client.verify(verification(json, Tier::Auto)).await.unwrap();
         assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
         let native = answer.groups[0].tiers.as_ref().unwrap().native_cycles;

@@ -1,5 +1,5 @@
-//! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and
-//! strangers that know nothing but the address; with processes that are killed, and with hostile input.
+//! Both services as an operator runs them (`antares serve`), with real clients over gRPC, with processes
+//! that are killed, and with hostile input.
 //!
 //! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
@@ -23,7 +23,6 @@ mod fleet;
 mod hot_cells;
 mod identity;
 mod issuers;
-mod journey;
 mod kills;
 mod lasting;
 mod learning;
@@ -39,13 +38,10 @@ mod operators;
 mod overload;
 mod packages;
 mod pages;
-mod replay;
 mod second_runs;
 mod server;
-mod shared_cells;
 mod signing;
 mod soak;
-mod strangers;
 mod surroundings;
 mod tenants;
 mod tiers;

@@ -5,7 +5,7 @@ use std::{fs, process::Command, time::Duration};
 use antares_chain::{Chain, Fault, TestNode};
 use antares_pool::worker_path;
 use antares_proto::v1::{
-    self, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Shared,
+    self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Shared,
     verify_transaction_request::Transaction,
 };
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, reason, serving},
+    client::{self, Client, reason, serving},
     server::Server,
     transactions::example,
 };
@@ -44,15 +44,13 @@ impl Place {
     async fn new(more: &str) -> Self {
         let mut chain = Chain::new();
         let mock: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
-        let moved = chain.embed(&MockTransaction::from(mock), 0);
+        let moved = chain.embed(&MockTransaction::from(mock));
         let node = TestNode::start(chain.clone());
         let section = format!("[node]\nrpc = \"{}/{SECRET}?{SECRET}\"\n{more}", node.url);
         let (data, server, client) = serving(&section).await;
         let transaction = moved.core_transaction();
-        let json = serde_json::to_vec(&ReprMockTransaction::from(moved)).unwrap();
-        let whole = Some(Transaction::MockJson(json.into()));
-        let request = v1::VerifyTransactionRequest { transaction: whole, ..Default::default() };
-        let expected = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        let whole = client::verification(antares_chain::json(moved), Tier::Auto);
+        let expected = client.verify(whole).await.unwrap();
         assert!(expected.cycles > 1_000_000, "{expected:?}");
         Self { _data: data, node, client, server, chain, transaction, expected }
     }
@@ -84,15 +82,6 @@ impl Place {
             (of.outcome(), of.cycles, groups.collect::<Vec<_>>())
         };
         assert_eq!(facts(answer), facts(&self.expected));
-    }
-
-    async fn fails(&self, code: Code, why: &str) -> Status {
-        let answer = self.verify(self.bare()).await;
-        let status = answer
-            .map(|answer| answer.timings)
-            .expect_err(&format!("{why}, after {} wrong", self.looked_up("wrong")));
-        assert_eq!((status.code(), reason(&status).as_str()), (code, why), "{status}");
-        status
     }
 
     fn looked_up(&self, result: &str) -> f64 {
@@ -142,45 +131,6 @@ async fn a_bare_transaction_is_enough() {
     let status = place.verify(Bytes::from_static(b"{\"cellDeps\":[]}")).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "TRANSACTION_INVALID"));
     assert_eq!(status.get_error_details().bad_request().unwrap().field_violations[0].field, "bare");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stumbles_is_asked_again_and_one_that_lies_is_not_believed() {
-    let place = Place::new(UNCACHED).await;
-    place.node.fail([Fault::Status(503), Fault::Cut(100)]);
-    place.is_verified().await;
-    // One that stops for good.
-    place.node.fail([Fault::Status(502), Fault::Status(429), Fault::Status(503), Fault::Status(503)]);
-    let status = place.fails(Code::Unavailable, "NODE_UNAVAILABLE").await;
-    assert!(status.get_error_details().retry_info().is_some());
-    // Other cells than the hash says; what cannot be understood; an answer without end.
-    let other = place.chain.block(0).unwrap().transactions()[0].clone();
-    place.node.lie(move |method, _, result| {
-        if method == "get_transaction" {
-            result["transaction"] = json!(ckb_jsonrpc_types::TransactionView::from(other.clone()));
-        }
-    });
-    let status = place.fails(Code::Internal, "NODE_WRONG").await;
-    assert!(status.message().contains("tx.inputs[0].previous_output"), "{status}");
-    place.node.be_honest();
-    for page in
-        [json!({ "id": 0, "error": { "code": -32_005, "message": "" } }).to_string(), "<html>".to_owned()]
-    {
-        place.node.fail(std::iter::repeat_n(Fault::Body(page), 4));
-        place.fails(Code::Unavailable, "NODE_UNAVAILABLE").await;
-    }
-    // A long answer to many calls may be many short ones.
-    place.node.fail([Fault::Endless, Fault::Endless]);
-    place.fails(Code::Internal, "NODE_WRONG").await;
-    // A chain that has lost the cells has nothing for them, until it has them again.
-    place.node.reorganise(place.chain.until(0));
-    let status = place.fails(Code::NotFound, "CELL_NOT_FOUND").await;
-    let violation = status.get_error_details().bad_request().unwrap().field_violations[0].field.clone();
-    assert!(violation.starts_with("tx."), "{violation}");
-    place.node.reorganise(place.chain.clone());
-    place.is_verified().await;
-    let counts = ["ok", "unknown", "unavailable", "wrong"].map(|result| place.looked_up(result));
-    assert_eq!(counts, [2.0, 1.0, 3.0, 2.0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What operators do to a running server, and compiles that nobody holds a call open for.
 
-use std::{fs, path::Path, process::Command};
+use std::process::Command;
 
 use antares_abi::Sha256Digest;
 use antares_pool::worker_path;
@@ -13,7 +13,6 @@ use tonic::{Code, transport::Channel};
 
 use crate::{
     client::{Client, reason, serving},
-    identity::{Issuer, claims},
     server::{Server, children, until},
 };
 
@@ -243,66 +242,4 @@ async fn what_is_stored_is_told_in_pages() {
         let status = page(v1::StoredKind::Artifact, 1, token).await.unwrap_err();
         assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
     }
-}
-
-/// Exit status and output of `antares WORDS`, with the token of a file.
-fn antares(server: &Server, token: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    command.args(words).args(["--server", &server.address, "--token-file"]).arg(token);
-    let output = command.output().unwrap();
-    let said = if output.status.success() { output.stdout } else { output.stderr };
-    (output.status.code(), String::from_utf8(said).unwrap())
-}
-
-/// Every command of operators, by those who may not and then by one who may.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_operator_s_commands_need_its_role() {
-    let (issuer, data, tokens) = (Issuer::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut server = Server::start_with(&data, &issuer.section());
-    let token_of = |role: &str| {
-        let file = tokens.path().join(role);
-        fs::write(&file, issuer.sign(&claims(&format!("role/{role}"), |_| {}))).unwrap();
-        file
-    };
-    let (admin, uploader) = (token_of("admin"), token_of("upload"));
-    let script = tokens.path().join("script");
-    let elf = guests::bytes("exit-imc").unwrap();
-    fs::write(&script, &elf).unwrap();
-    let (digest, code) =
-        (Sha256Digest::of(&elf).to_string(), Sha256Digest::of(b"some native code").to_string());
-    assert_eq!(antares(&server, &uploader, &["upload", script.to_str().unwrap()]).0, Some(0));
-
-    let revoked = format!("{code}  revoked\n");
-    let (pinned, unpinned) = (format!("{digest}  pinned\n"), format!("{digest}  unpinned\n"));
-    let removed = format!("{digest}  removed, 1 entries\n");
-    let commands: [(&[&str], &str); 8] = [
-        (&["pin", &digest], &pinned),
-        (&["unpin", &digest], &unpinned),
-        (&["ls", "--stored"], &digest),
-        (&["rm", &digest], &removed),
-        (&["admin", "revoke", &code], &revoked),
-        (&["admin", "log-filter", "warn"], "info,opentelemetry=warn\n"),
-        (&["admin", "log-filter", "info"], "warn\n"),
-        (&["admin", "drain"], "draining\n"),
-    ];
-    for role in ["upload", "compile", "execute", "profile"] {
-        let token = token_of(role);
-        for (words, _) in commands {
-            let (status, said) = antares(&server, &token, words);
-            assert_eq!(status, Some(3), "{role}: {words:?}: {said}");
-            assert!(said.contains("the role admin is needed"), "{role}: {words:?}: {said}");
-        }
-    }
-    assert!(server.is_ready());
-    // What makes no sense is refused to one who may, too.
-    for words in [&["admin", "revoke", "nonsense"], &["admin", "log-filter", "antares=loud"]] {
-        let (status, said) = antares(&server, &admin, words);
-        assert!(matches!(status, Some(2 | 3)), "{words:?}: {said}");
-    }
-    for (words, expected) in commands {
-        let (status, said) = antares(&server, &admin, words);
-        assert_eq!(status, Some(0), "{words:?}: {said}");
-        assert!(said.contains(expected), "{words:?}: {said}");
-    }
-    assert_eq!(server.wait(), Some(0));
 }

@@ -25,7 +25,7 @@ use crate::{
     server::{PATIENCE, Server, signal, until},
     tls::section,
     transaction_table::{Answer, direct, table},
-    transactions::{elf, with_lock},
+    transactions::with_lock,
 };
 
 /// What make.sh says where something that it needs is not installed.
@@ -117,7 +117,7 @@ fn answers_come_from_the_server(place: &Place) {
         path
     };
     // That a lock does not accept it is an answer.
-    let refused = write("refused.json", &with_lock(&elf(&[0x0070_0513, 0x05d0_0893, 0x73])));
+    let refused = write("refused.json", &with_lock(&exits(7)));
     let answer = place.answer("verify", &refused, &[]);
     assert_eq!(answer["outcome"], json!("VERIFY_OUTCOME_FAILED"));
     // Names of fields are the protocol's in one language, and those of its JSON in the others.

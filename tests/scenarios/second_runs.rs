@@ -1,13 +1,12 @@
 //! Second runs of batches and transactions, drawn by lot or asked for: wrong native code is found, its answer
 //! is not believed by whoever asked, and whoever asks pays.
 
-use antares_proto::v1::{self, Recheck, Tier, verify_transaction_request::Transaction};
-use antares_tests::{guests, transactions::locked_by};
-use ckb_mock_tx_types::ReprMockTransaction;
+use antares_proto::v1::{self, Recheck, Tier};
+use antares_tests::guests;
 use ckb_types::core::ScriptHashType;
 
 use crate::{
-    client::{Client, exit_code, serving, stored},
+    client::{Client, exit_code, locked, serving, stored, verification},
     contained::{CONSTANT, SECTIONS, mistake_a_constant, spoil},
     server::{Server, until},
 };
@@ -26,10 +25,8 @@ fn batch(elf: &[u8], recheck: bool) -> v1::ExecuteBatchRequest {
 }
 
 fn transaction(elf: &[u8], recheck: bool) -> v1::VerifyTransactionRequest {
-    let mock = locked_by(&[elf.to_vec().into()], ScriptHashType::Data2).unwrap();
-    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
-    let transaction = Some(Transaction::MockJson(json.into()));
-    v1::VerifyTransactionRequest { transaction, recheck, ..Default::default() }
+    let json = locked(&[elf.to_vec().into()], ScriptHashType::Data2);
+    v1::VerifyTransactionRequest { recheck, ..verification(json, Tier::Auto) }
 }
 
 /// Exit codes of a batch's runs, or of a transaction's groups, or of the one run; and what came of the
@@ -48,8 +45,7 @@ async fn batch_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
 }
 
 async fn transaction_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
-    let request = transaction(elf, recheck);
-    let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    let answer = client.verify(transaction(elf, recheck)).await.unwrap();
     (answer.groups.iter().map(|group| group.exit_code).collect(), answer.recheck())
 }
 

@@ -208,24 +208,6 @@ fn handshake(address: &str, version: &str) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-#[test]
-fn old_versions_are_refused() {
-    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
-    let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), ""));
-    for version in ["-tls1", "-tls1_1"] {
-        let said = handshake(&server.address, version);
-        assert!(said.contains("protocol version") || said.contains("alert"), "{version}: {said}");
-        assert!(!said.contains("BEGIN CERTIFICATE"), "{version}: {said}");
-    }
-    for version in ["-tls1_2", "-tls1_3"] {
-        let said = handshake(&server.address, version);
-        assert!(
-            said.contains("BEGIN CERTIFICATE") && said.contains("ALPN protocol: h2"),
-            "{version}: {said}"
-        );
-    }
-}
-
 /// A folder whose certificate is changed as secrets in Kubernetes are: the files are links through a folder
 /// that is a link.
 struct Mounted {

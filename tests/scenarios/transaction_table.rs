@@ -2,12 +2,12 @@
 //! the server says over gRPC.
 
 use antares_chain::exits;
-use antares_proto::v1::{self, verify_transaction_request::Transaction};
+use antares_proto::v1::Tier;
 use antares_transaction::{Mock, data_hash};
 use serde_json::{Map, Value, json};
 use tonic_types::StatusExt as _;
 
-use crate::client::{Client, reason, serving};
+use crate::client::{Client, reason, serving, verification};
 
 /// A key of which a second one is written.
 const AGAIN: &str = "again!";
@@ -149,13 +149,8 @@ fn rename(fields: &mut Map<String, Value>, key: &str) {
 
 /// What the server says of `json`.
 pub(crate) async fn direct(client: &Client, json: &str) -> Answer {
-    let request = v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(json.as_bytes().to_vec().into())),
-        ..v1::VerifyTransactionRequest::default()
-    };
-    match client.runner.clone().verify_transaction(request).await {
+    match client.verify(verification(json, Tier::Auto)).await {
         Ok(response) => {
-            let response = response.into_inner();
             Answer::Verdict { outcome: response.outcome().as_str_name().to_owned(), cycles: response.cycles }
         }
         Err(status) => {

@@ -3,19 +3,17 @@
 use std::{fs, process::Command};
 
 use antares_abi::Sha256Digest;
+use antares_chain::elf;
 use antares_pool::worker_path;
-use antares_proto::v1::{
-    self, CacheUse, ScriptKind, Tier, VerifyOutcome, script_group::Cell,
-    verify_transaction_request::Transaction,
-};
+use antares_proto::v1::{self, CacheUse, Tier, VerifyOutcome, verify_transaction_request::Transaction};
 use antares_tests::{
     asm::encode,
-    elf::{Elf, Segment},
     guests::{self, debugger_examples},
 };
 use antares_transaction::Mock;
 use bytes::Bytes;
 use ckb_types::{
+    core::ScriptHashType,
     packed::{Byte32, CellOutput},
     prelude::*,
 };
@@ -24,7 +22,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, reason, serving},
+    client::{Client, locked, reason, serving, verification},
     server::{Server, until},
 };
 
@@ -33,21 +31,6 @@ const NATIVE_PERCENT_MIN: u64 = 99;
 
 pub(crate) fn example(name: &str) -> Vec<u8> {
     fs::read(debugger_examples().unwrap().join(name)).unwrap()
-}
-
-fn request(json: impl Into<Vec<u8>>, tier: Tier) -> v1::VerifyTransactionRequest {
-    v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(json.into().into())),
-        tier: tier.into(),
-        ..v1::VerifyTransactionRequest::default()
-    }
-}
-
-async fn verify(
-    client: &Client,
-    request: v1::VerifyTransactionRequest,
-) -> Result<v1::VerifyTransactionResponse, Status> {
-    Ok(client.runner.clone().verify_transaction(request).await?.into_inner())
 }
 
 /// Place of the mistake that a status is about.
@@ -75,7 +58,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
         let json = example(name);
         let mut verdicts = Vec::new();
         for round in 0..2 {
-            let answer = verify(&client, request(json.clone(), Tier::Native)).await.unwrap();
+            let answer = client.verify(verification(json.clone(), Tier::Native)).await.unwrap();
             assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, cycles), "{name}: {answer:?}");
             let tiers = || answer.groups.iter().filter_map(|group| group.tiers.as_ref());
             let native: u64 = tiers().map(|tiers| tiers.native_cycles).sum();
@@ -100,7 +83,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
             );
             verdicts.push((answer.outcome, answer.groups));
         }
-        let interpreted = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
+        let interpreted = client.verify(verification(json, Tier::Interpreter)).await.unwrap();
         assert!(interpreted.programs.is_empty());
         let verdict = |groups: &[v1::GroupResult]| -> Vec<_> {
             let one = |group: &v1::GroupResult| {
@@ -115,42 +98,16 @@ async fn real_transactions_run_natively_with_their_cycles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_group_runs_alone_and_limits_are_exact() {
-    let (_data, _server, client) = serving("").await;
-    let json = example("mock_tx.json");
-    let group = |kind: ScriptKind, input| v1::VerifyTransactionRequest {
-        group: Some(v1::ScriptGroup { kind: kind.into(), cell: Some(Cell::Input(input)) }),
-        ..request(json.clone(), Tier::Auto)
-    };
-    let answer = verify(&client, group(ScriptKind::Lock, 0)).await.unwrap();
-    assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, 1_641_938));
-    let ran = answer.groups.iter().filter(|group| group.outcome() != VerifyOutcome::NotRun);
-    assert_eq!(ran.map(|group| group.exit_code).collect::<Vec<_>>(), [Some(0)]);
-    let missing = verify(&client, group(ScriptKind::Lock, 99)).await.unwrap_err();
-    assert_eq!(mistake(&missing), "group");
-
-    let with_cycles = |cycles| v1::VerifyTransactionRequest {
-        limits: Some(v1::RunLimits { max_cycles: Some(cycles), ..v1::RunLimits::default() }),
-        ..request(json.clone(), Tier::Auto)
-    };
-    assert_eq!(verify(&client, with_cycles(1_686_515)).await.unwrap().outcome(), VerifyOutcome::Ok);
-    let short = verify(&client, with_cycles(1_686_514)).await.unwrap();
-    assert_eq!(short.outcome(), VerifyOutcome::Failed);
-    let error = short.groups.iter().find_map(|group| group.error.clone()).unwrap();
-    assert_eq!(error.kind, "ExceededMaximumCycles");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_mistake_and_none_at_all_are_told() {
     let (_data, _server, client) = serving("").await;
     // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
     let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
     long["tx"]["version"] = "é".repeat(100_000).into();
     assert_eq!(
-        mistake(&verify(&client, request(long.to_string(), Tier::Auto)).await.unwrap_err()),
+        mistake(&client.verify(verification(long.to_string(), Tier::Auto)).await.unwrap_err()),
         "tx.version"
     );
-    let none = verify(&client, v1::VerifyTransactionRequest::default()).await.unwrap_err();
+    let none = client.verify(v1::VerifyTransactionRequest::default()).await.unwrap_err();
     assert_eq!(reason(&none), "REQUEST_INVALID");
 }
 
@@ -163,7 +120,7 @@ async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
     wide[4] = 1;
     for elf in [b"garbage".to_vec(), lock[..100].to_vec(), wide] {
         for tier in [Tier::Auto, Tier::Native, Tier::Interpreter] {
-            let answer = verify(&client, request(with_lock(&elf), tier)).await.unwrap();
+            let answer = client.verify(verification(with_lock(&elf), tier)).await.unwrap();
             assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{answer:?}");
             let error = answer.groups[0].error.as_ref().unwrap();
             assert_eq!(
@@ -171,7 +128,7 @@ async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
                 ("VMInternalError", "Inputs[0].Lock"),
                 "{error:?}"
             );
-            let good = verify(&client, request(with_lock(&lock), Tier::Native)).await.unwrap();
+            let good = client.verify(verification(with_lock(&lock), Tier::Native)).await.unwrap();
             assert_eq!(good.groups[0].exit_code, Some(0), "{good:?}");
         }
     }
@@ -179,23 +136,7 @@ async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
 
 /// A transaction of one input, whose lock is `elf`.
 pub(crate) fn with_lock(elf: &[u8]) -> String {
-    let hash = hex(CellOutput::calc_data_hash(elf).as_slice());
-    let place = |tx: &str| format!("{{\"tx_hash\":\"0x{}\",\"index\":\"0x0\"}}", tx.repeat(32));
-    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place("11"));
-    let dep = format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place("22"));
-    let lock = format!("{{\"code_hash\":\"0x{hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
-    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
-    format!(
-        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
-         [{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{}\"}}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
-         \"cell_deps\":[{dep}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\
-         \"witnesses\":[]}}}}",
-        hex(elf)
-    )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    String::from_utf8(locked(&[Bytes::copy_from_slice(elf)], ScriptHashType::Data1)).unwrap()
 }
 
 /// What `antares verify` answers about an example, without its times.
@@ -229,18 +170,6 @@ async fn the_command_says_the_same_here_and_there() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("the key `mock_info` is missing"));
 }
 
-/// An ELF of `words` at 0x10000.
-pub(crate) fn elf(words: &[u32]) -> Vec<u8> {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = bytes.len() as u64;
-    Elf {
-        entry: 0x10000,
-        segments: vec![Segment { address: 0x10000, flags: 5, bytes, memory_bytes }],
-        symbols: None,
-    }
-    .to_bytes()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slice_that_proves_hot_is_native_the_next_time() {
     const MARGIN: usize = 24;
@@ -263,21 +192,21 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
             .concat();
     let data = [&[7; MARGIN], &*slice].concat();
     // In version 2 exec is the scheduler's, which names what it loads.
-    let json = with_dep(&with_lock(&elf(&execs)), &data).replace("data1", "data2");
+    let json = locked(&[elf(&execs).into(), data.into()], ScriptHashType::Data2);
 
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder);
     let client = Client::connect(&server).await;
-    let cold = verify(&client, request(json.clone(), Tier::Auto)).await.unwrap();
+    let cold = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
     assert_eq!(cold.outcome(), VerifyOutcome::Ok, "{cold:?}");
     let tiers = |answer: &v1::VerifyTransactionResponse| answer.groups[0].tiers.clone().unwrap();
     assert!(tiers(&cold).interpreted_cycles > 1 << 20, "{cold:?}");
     until("the slice is compiled", || server.metric("antares_hot_programs_total{result=\"compiled\"}") > 0.5);
-    let warm = verify(&client, request(json.clone(), Tier::Auto)).await.unwrap();
+    let warm = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
     assert!(tiers(&warm).native_cycles > 1 << 20, "{warm:?}");
     assert_eq!((warm.outcome(), warm.cycles), (cold.outcome(), cold.cycles));
     assert_eq!(warm.programs.len(), 1, "only cells are told of: {warm:?}");
-    let interpreted = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
+    let interpreted = client.verify(verification(json, Tier::Interpreter)).await.unwrap();
     assert_eq!(interpreted.cycles, cold.cycles);
 }
 
@@ -285,8 +214,8 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
 async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
     let (_data, _server, client) = serving("").await;
     // Whatever else the machine does may fall between two parts, but not in every call.
-    for request in std::iter::repeat_n(request(example("mock_tx.json"), Tier::Auto), 200) {
-        let us = verify(&client, request).await.unwrap().timings.unwrap();
+    for request in std::iter::repeat_n(verification(example("mock_tx.json"), Tier::Auto), 200) {
+        let us = client.verify(request).await.unwrap().timings.unwrap();
         let parts = us.fetch_us + us.compile_ms * 1000 + us.queue_us + us.load_us + us.run_us + us.parse_us;
         assert!(parts <= us.wall_us + 1100, "{us:?}");
         if parts * 100 >= us.wall_us * 95 {
@@ -294,17 +223,6 @@ async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
         }
     }
     panic!("the parts are less than the wall");
-}
-
-/// The transaction with one more cell dep.
-pub(crate) fn with_dep(json: &str, data: &[u8]) -> String {
-    let mut tx: Value = serde_json::from_str(json).unwrap();
-    let mut cell = tx["mock_info"]["cell_deps"][0].clone();
-    cell["cell_dep"]["out_point"]["index"] = "0x1".into();
-    cell["data"] = format!("0x{}", hex(data)).into();
-    tx["tx"]["cell_deps"].as_array_mut().unwrap().push(cell["cell_dep"].clone());
-    tx["mock_info"]["cell_deps"].as_array_mut().unwrap().push(cell);
-    tx.to_string()
 }
 
 /// An example in its molecule parts.
@@ -332,27 +250,6 @@ pub(crate) fn fields(json: &[u8]) -> v1::TransactionFields {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn molecule_parts_mean_the_same_as_json() {
-    let (_data, _server, client) = serving("").await;
-    let json = example("mock_tx.json");
-    let parts = fields(&json);
-    let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::Fields(parts)),
-        ..request("", Tier::Interpreter)
-    };
-    let answer = verify(&client, of(parts.clone())).await.unwrap();
-    let expected = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
-    assert_eq!(answer.cycles, 1_686_515);
-    assert_eq!((answer.outcome, answer.groups), (expected.outcome, expected.groups));
-    let mut damaged = parts.clone();
-    damaged.cell_deps[1].cell.as_mut().unwrap().output = Bytes::from_static(&[1, 2, 3]);
-    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()), "cell_deps[1].cell.output");
-    let mut damaged = parts;
-    damaged.inputs.pop();
-    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()), "inputs");
-}
-
 /// A wallet that verifies many transactions sends what their locks need once, be it code or data.
 #[tokio::test(flavor = "multi_thread")]
 async fn cells_may_name_uploaded_data_in_place_of_their_own() {
@@ -360,9 +257,9 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     let parts = fields(&example("mock_tx.json"));
     let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
         transaction: Some(Transaction::Fields(parts)),
-        ..request("", Tier::Interpreter)
+        ..verification("", Tier::Interpreter)
     };
-    let expected = verify(&client, of(parts.clone())).await.unwrap();
+    let expected = client.verify(of(parts.clone())).await.unwrap();
     let mut named = parts.clone();
     let mut left = 0;
     for cell in named.cell_deps.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
@@ -381,7 +278,7 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
         (cell.data_sha256, cell.data) = (Some(digest), Bytes::new());
     }
     assert!(left > 0);
-    let answer = verify(&client, of(named.clone())).await.unwrap();
+    let answer = client.verify(of(named.clone())).await.unwrap();
     assert_eq!(
         (answer.outcome, &answer.groups, answer.cycles),
         (expected.outcome, &expected.groups, expected.cycles)
@@ -394,11 +291,11 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
         of(parts)
     };
     let digest = "ab".repeat(32);
-    let error = verify(&client, with("abc", Bytes::new())).await.unwrap_err();
+    let error = client.verify(with("abc", Bytes::new())).await.unwrap_err();
     assert_eq!(mistake(&error), "cell_deps[0].cell.data_sha256");
-    let error = verify(&client, with(&digest, Bytes::from_static(b"x"))).await.unwrap_err();
+    let error = client.verify(with(&digest, Bytes::from_static(b"x"))).await.unwrap_err();
     assert_eq!(mistake(&error), "cell_deps[0].cell.data_sha256");
-    let error = verify(&client, with(&digest, Bytes::new())).await.unwrap_err();
+    let error = client.verify(with(&digest, Bytes::new())).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
 
     // A short message that stands for much is charged for what it stands for.
@@ -409,6 +306,6 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
         ..v1::CellFields::default()
     };
     let bomb = v1::TransactionFields { inputs: vec![cell; 40], ..parts };
-    let error = verify(&client, of(bomb)).await.unwrap_err();
+    let error = client.verify(of(bomb)).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::ResourceExhausted, "REQUEST_BYTES"));
 }

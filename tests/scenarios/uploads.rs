@@ -1,13 +1,7 @@
 //! Uploads on their way in: they lie on the volume and not in memory, go on where they broke off, are their
 //! tenant's alone, and end.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    process::Command,
-    thread,
-    time::Instant,
-};
+use std::time::Instant;
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
@@ -277,21 +271,6 @@ async fn what_nobody_goes_on_with_ends_with_its_time_or_the_process() {
     assert_eq!(server.metric("antares_partial_upload_bytes"), 0.0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_on_its_way_counts_in_the_quota() {
-    let data = tempfile::tempdir().unwrap();
-    let quota = 8 * CHUNK;
-    let server = Server::start_with(&data, &format!("[quotas]\nstored_bytes_max = {quota}\n"));
-    let channel = connect(&server, GREEDY).await;
-    let (first, second) = (junk(1, 8 * CHUNK), junk(2, 5 * CHUNK));
-    break_off_after(&channel, &first, 4 * CHUNK).await;
-    is(Open::begin(&channel, &second, 0).await.end().await, Code::ResourceExhausted, "QUOTA");
-    // It does not count twice.
-    let open = Open::begin(&channel, &first, 4 * CHUNK as u64).await;
-    open.send(&first[4 * CHUNK..]).await;
-    open.end().await.unwrap();
-}
-
 /// Growth of the service's resident memory while 16 scripts of 16 MiB, 256 MiB together, are on their way,
 /// bytes: a chunk and the window of a stream for each; 3 and 4 MiB were measured.
 const UPLOADS_MEMORY_MAX: u64 = 32 << 20;
@@ -358,51 +337,4 @@ async fn a_gigabyte_is_refused_without_being_read() {
     }
     assert!(server.memory_high() < GIGABYTE_MEMORY_MAX, "{} bytes", server.memory_high());
     assert!(server.is_ready());
-}
-
-/// Passes on what comes to `server`, and cuts each connection after `bytes` of the client's.
-fn cutting_proxy(server: SocketAddr, bytes: usize) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let server = TcpStream::connect(server).unwrap();
-            let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            thread::spawn(move || std::io::copy(&mut answers, &mut back));
-            thread::spawn(move || pass(client, server, bytes));
-        }
-    });
-    address
-}
-
-fn pass(mut client: TcpStream, mut server: TcpStream, mut left: usize) {
-    let mut buffer = vec![0; 16 << 10];
-    while left > 0 {
-        let most = left.min(buffer.len());
-        match client.read(&mut buffer[..most]) {
-            Ok(count) if count > 0 && server.write_all(&buffer[..count]).is_ok() => left -= count,
-            _ => break,
-        }
-    }
-    // Whoever had them may be gone already.
-    let _ = client.shutdown(Shutdown::Both);
-    let _ = server.shutdown(Shutdown::Both);
-}
-
-#[test]
-fn the_command_line_goes_on_over_lost_connections() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let file = data.path().join("script");
-    std::fs::write(&file, junk(1, 6 << 20)).unwrap();
-    // No connection lives for a quarter of it.
-    let proxy = cutting_proxy(server.address.parse().unwrap(), 3 << 19);
-    let antares = antares_pool::worker_path("antares").unwrap();
-    let ran = Command::new(antares)
-        .args(["upload", "--server", &format!("http://{proxy}")])
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    assert!(server.metric("antares_uploads_resumed_total") >= 3.0);
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use antares_chain::elf;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
     verify_session_request::Message, verify_session_response::Message as Told,
@@ -10,15 +11,15 @@ use antares_proto::v1::{
 };
 use antares_tests::asm::encode;
 use bytes::Bytes;
-use ckb_types::{packed, prelude::*};
+use ckb_types::{core::ScriptHashType, packed, prelude::*};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::{
-    client::{Client, reason, serving},
+    client::{Client, locked, reason, serving},
     server::{PATIENCE, signal, until},
-    transactions::{elf, fields, with_dep, with_lock},
+    transactions::fields,
 };
 
 /// Bytes of a cell that is no program.
@@ -56,8 +57,8 @@ struct Transactions {
 
 impl Transactions {
     fn new(lock: &[u8]) -> Self {
-        let json = with_dep(&with_lock(lock), &vec![7; BLOB_BYTES]);
-        Self { whole: fields(json.as_bytes()) }
+        let deps = [Bytes::copy_from_slice(lock), vec![7; BLOB_BYTES].into()];
+        Self { whole: fields(&locked(&deps, ScriptHashType::Data1)) }
     }
 
     fn shared(&self) -> v1::VerifyShared {

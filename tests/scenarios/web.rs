@@ -8,19 +8,19 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
-use antares_proto::v1::{self, Tier, verify_transaction_request::Transaction};
+use antares_chain::exits;
+use antares_proto::v1::Tier;
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    client::{Client, inline},
+    client::{Client, inline, verification},
     identity::{Issuer, claims},
     server::{PATIENCE, Server, until},
     tls::section,
-    transactions::{elf, with_lock},
+    transactions::with_lock,
 };
 
 const RUNNER: &str = "antares.v1.RunnerService";
@@ -112,15 +112,10 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     assert_eq!((&verdict["outcome"], &verdict["exitCode"]), (&json!("OUTCOME_EXIT"), &json!(7)));
     assert_eq!(verdict["cycles"], json!(expected.cycles.to_string()));
 
-    // A lock that exits with 0.
-    let mock = with_lock(&elf(&[0x0000_0513, 0x05d0_0893, 0x73]));
+    let mock = with_lock(&exits(0));
     let verify = json!({"mockJson": STANDARD.encode(&mock)});
     let answer = send(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
-    let request = v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(Bytes::from(mock))),
-        ..Default::default()
-    };
-    let expected = client.runner.verify_transaction(request).await.unwrap().into_inner();
+    let expected = client.verify(verification(mock, Tier::Auto)).await.unwrap();
     assert_eq!(answer["outcome"], json!(expected.outcome().as_str_name()));
     assert_eq!(answer["cycles"], json!(expected.cycles.to_string()));
 

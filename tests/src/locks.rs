@@ -11,7 +11,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use ckb_types::{
     core::{EpochNumberWithFraction, HeaderBuilder, HeaderView, ScriptHashType},
-    packed::{CellOutput, OutPoint, Script, ScriptOpt},
+    packed::{CellOutput, Script, ScriptOpt},
     prelude::*,
 };
 
@@ -127,30 +127,13 @@ pub fn passing() -> Result<Vec<Passing>> {
 /// # Errors
 /// A package is not available.
 pub fn distinct(count: u64) -> Result<Vec<Mock>> {
-    (0..count).map(|number| pays(number, None)).collect()
+    (0..count).map(pays).collect()
 }
 
-/// The cell that such a transaction spends, and the data of its cell deps.
-///
-/// # Errors
-/// A package is not available.
-pub fn distinct_cells() -> Result<(CellOutput, Vec<Bytes>)> {
-    let build = SIGHASHES[1];
-    Ok((cell(&build.script(&Key::new(1).blake_160())?, 200), draft(&[build])?.deps))
-}
-
-/// Such a transaction, with its cells at the given out points.
-///
-/// # Errors
-/// A package is not available.
-pub fn distinct_at(number: u64, spent: OutPoint, deps: Vec<OutPoint>) -> Result<Mock> {
-    pays(number, Some((vec![spent], deps)))
-}
-
-fn pays(number: u64, places: Option<(Vec<OutPoint>, Vec<OutPoint>)>) -> Result<Mock> {
+fn pays(number: u64) -> Result<Mock> {
     let build = SIGHASHES[1];
     let lock = build.script(&Key::new(1).blake_160())?;
-    let mut draft = Draft { places, ..draft(&[build])? };
+    let mut draft = draft(&[build])?;
     draft.spend([cell(&lock, 200)]);
     let output = cell(&lock, 200).as_builder().capacity(200 * BYTE - 1_000 - number).build();
     draft.outputs.push((output, Bytes::new()));

@@ -37,14 +37,9 @@ impl From<(u16, String)> for Response {
 }
 
 impl Request {
-    /// Head and body as text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        format!("{}{}", self.head, String::from_utf8_lossy(&self.body))
-    }
-
     /// The path and the query of the request line.
-    fn target(&self) -> (&str, &str) {
+    #[must_use]
+    pub fn target(&self) -> (&str, &str) {
         let target = self.head.split(' ').nth(1).unwrap_or_default();
         target.split_once('?').unwrap_or((target, ""))
     }

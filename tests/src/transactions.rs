@@ -1,24 +1,14 @@
 //! Transactions on the native machine, as in the sandboxed run worker.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use antares_abi::{CompileOptions, Isa, Seen};
-use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, programs};
+use antares_transaction::{Environment, Mock, programs};
 use antares_verifier::{Engine, Prepared, TierCycles};
 use antares_vm::{MachineSession, NativeMachine, Program, Recording, Sampling, Tier, Unknown};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
-use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
-use ckb_mock_tx_types::{MockTransaction, Resource};
-use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
-use ckb_types::{
-    core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction},
-    packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, RawTransaction, Script, Transaction},
-    prelude::*,
-};
+use ckb_types::core::ScriptHashType;
 
 use crate::kept;
 
@@ -119,69 +109,10 @@ impl Engine for Native {
     }
 }
 
-/// A transaction with one input, whose lock is the code in the first of `deps`, referenced by `hash_type`.
+/// [`antares_chain::locked_by`], checked.
 ///
 /// # Errors
-/// `deps` is empty.
+/// It is no transaction.
 pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
-    let code = deps.first().context("no code")?;
-    let lock = Script::new_builder().code_hash(CellOutput::calc_data_hash(code)).hash_type(hash_type).build();
-    let points: Vec<OutPoint> = (0..deps.len())
-        .map(|index| OutPoint::new(Byte32::zero(), u32::try_from(index).unwrap_or(u32::MAX)))
-        .collect();
-    let input = CellOutput::new_builder().lock(lock).build();
-    let cells: Vec<CellDep> =
-        points.iter().map(|point| CellDep::new_builder().out_point(point.clone()).build()).collect();
-    let spent = CellInput::new(OutPoint::new(Byte32::zero(), u32::MAX - 1), 0);
-    let raw = RawTransaction::new_builder().cell_deps(cells.pack()).inputs(vec![spent].pack()).build();
-    let tx = Transaction::new_builder().raw(raw).build();
-    let nobody = CellOutput::default();
-    let fields = Fields {
-        tx: tx.as_slice(),
-        inputs: vec![CellFields { output: input.as_slice(), ..CellFields::default() }],
-        cell_deps: points
-            .iter()
-            .zip(deps)
-            .map(|(point, data)| DepFields {
-                out_point: point.as_slice(),
-                cell_dep: None,
-                cell: CellFields { output: nobody.as_slice(), data: data[..].into(), block_hash: None },
-            })
-            .collect(),
-        ..Fields::default()
-    };
-    Ok(Mock::from_molecule(&fields, &[])?)
-}
-
-/// Cycles of a transaction by ckb-script itself.
-///
-/// # Errors
-/// ckb-script does not accept it, or a cell is missing.
-pub fn by_ckb_script(
-    mock: &MockTransaction,
-    environment: &Environment,
-    cycles_max: u64,
-) -> Result<u64, String> {
-    let resource = Resource::from_mock_tx(mock)?;
-    let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource)
-        .map_err(|error| error.to_string())?;
-    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    let quiet: DebugPrinter = Arc::new(|_, _| {});
-    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
-        Arc::new(resolved),
-        resource,
-        consensus(environment),
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        quiet,
-    );
-    verifier.verify(cycles_max).map_err(|error| error.to_string())
-}
-
-/// The consensus rules, which take a while to make.
-fn consensus(environment: &Environment) -> Arc<Consensus> {
-    static MADE: LazyLock<Mutex<HashMap<[u64; 2], Arc<Consensus>>>> = LazyLock::new(Mutex::default);
-    let make = || Arc::new(ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry([environment.vm_1_epoch, environment.vm_2_epoch]).or_insert_with(make).clone()
+    Ok(Mock::from_json(&antares_chain::json(antares_chain::locked_by(deps, hash_type)))?)
 }

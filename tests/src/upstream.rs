@@ -165,16 +165,3 @@ fn result_line(line: &str) -> Option<(String, bool)> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_read() {
-        assert_eq!(result_line("test a::b ... ok"), Some(("a::b".to_owned(), true)));
-        assert_eq!(result_line("test a::b ... FAILED"), Some(("a::b".to_owned(), false)));
-        assert_eq!(result_line("test result: ok. 3 passed"), None);
-        assert_eq!(result_line("printed by a test ... ok"), None);
-    }
-}

@@ -38,11 +38,3 @@ fn spinner(message: &str) -> ProgressBar {
     bar.enable_steady_tick(TICK);
     bar
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn gives_what_the_work_gives() {
-        assert_eq!(super::while_working("adding", || 20 + 22), 42);
-    }
-}

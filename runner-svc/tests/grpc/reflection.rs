@@ -1,11 +1,6 @@
-//! What strangers' tools find: services by reflection, old and new, metrics and health over HTTP.
+//! What other tools find: services by reflection, old and new.
 
-use crate::{
-    guest,
-    node::{Node, inline},
-};
-use antares_proto::v1;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use crate::node::Node;
 
 /// What reflection of a version answers to a request.
 macro_rules! reflected {
@@ -48,38 +43,5 @@ async fn services_and_details_of_errors_are_described_in_both_versions() {
     {
         let described: Vec<String> = reflected!(v1, node, FileContainingSymbol(name.to_owned()));
         assert_eq!(described, ["a file"], "{name}");
-    }
-}
-
-async fn get(address: std::net::SocketAddr, path: &str) -> String {
-    let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers in text");
-    answer
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_and_health_are_served_over_http() {
-    let node = Node::both("metrics.address = \"127.0.0.1:0\"").await;
-    node.execute(inline(&guest::exits(0), v1::Tier::Auto)).await.unwrap();
-    let address = node.metrics_address.unwrap();
-    assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200 OK"));
-    assert!(get(address, "/nonsense").await.starts_with("HTTP/1.1 404"));
-    let text = get(address, "/metrics").await;
-    for name in [
-        "antares_executions_total{outcome=\"exit\"} 1",
-        "antares_run_seconds_bucket{",
-        "antares_baseline_compile_seconds_count 1",
-        "antares_baseline_compiles_total{result=\"done\"} 1",
-        "antares_native_runs_total{code_tier=\"baseline\"} 1",
-        // One of them for baselines alone.
-        "antares_workers_max{role=\"compile\"} 3",
-        "antares_workers_lost_total{role=\"run\"} 0",
-        "antares_sandbox_violations_total{role=\"run\"} 0",
-        "antares_sandbox_info{layer=\"seccomp\",role=\"run\"} 1",
-    ] {
-        assert!(text.contains(name), "{name} is not in\n{text}");
     }
 }

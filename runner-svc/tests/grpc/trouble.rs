@@ -1,10 +1,6 @@
-//! Both services when something goes wrong: a compiler service that is not there, a store without room, an
-//! end in the middle of work.
+//! Both services when something goes wrong: a compiler service that is not there, a store without room.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{
     guest,
@@ -14,16 +10,6 @@ use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, get_script_response::Part};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
-
-fn endless() -> v1::ExecuteRequest {
-    let mut request = inline(&guest::loops(), v1::Tier::Native);
-    request.limits = Some(v1::RunLimits {
-        max_cycles: Some(1_000_000_000_000),
-        deadline_ms: Some(6_000),
-        debug_bytes_max: None,
-    });
-    request
-}
 
 async fn script_at(node: &Node, script_sha256: &str) -> Result<Vec<u8>, Status> {
     let get = v1::GetScriptRequest { script_sha256: script_sha256.to_owned() };
@@ -97,22 +83,6 @@ async fn a_volume_without_room_is_told_and_fails_no_run() {
     assert_eq!(executed.verdict.unwrap().exit_code, Some(4));
     let status = node.upload(&elf).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::ResourceExhausted, "STORE_FULL"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
-    let mut node = Node::both("listen.drain_grace_ms = 300").await;
-    let mut client = node.run_client();
-    let call = tokio::spawn(async move { client.execute(endless()).await });
-    wait_until("the worker runs", || async {
-        node.metric("antares_workers_busy{role=\"run\"}") == Some(1.0)
-    })
-    .await;
-    let started = Instant::now();
-    node.stop();
-    node.served.take().unwrap().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
-    call.abort();
 }
 
 #[track_caller]

@@ -139,8 +139,8 @@ impl Chain {
     }
 
     /// Puts the cells of `mock` into two new blocks, and gives the same with their new places. It names as
-    /// many headers as it did, or `headers` if that is more: those of the last blocks.
-    pub fn embed(&mut self, mock: &MockTransaction, headers: usize) -> MockTransaction {
+    /// many headers as it did: those of the last blocks.
+    pub fn embed(&mut self, mock: &MockTransaction) -> MockTransaction {
         let info = &mock.mock_info;
         let is_group = |dep: &&MockCellDep| dep.cell_dep.dep_type() == DepType::DepGroup.into();
         let plain = info.cell_deps.iter().filter(|dep| !is_group(dep));
@@ -163,18 +163,12 @@ impl Chain {
         if !groups.is_empty() {
             let data = groups.clone();
             places.extend(self.make(groups));
-            return self.moved(mock, &places, &data, headers);
+            return self.moved(mock, &places, &data);
         }
-        self.moved(mock, &places, &Cells::new(), headers)
+        self.moved(mock, &places, &Cells::new())
     }
 
-    fn moved(
-        &self,
-        mock: &MockTransaction,
-        places: &Places,
-        groups: &Cells,
-        headers: usize,
-    ) -> MockTransaction {
+    fn moved(&self, mock: &MockTransaction, places: &Places, groups: &Cells) -> MockTransaction {
         let mut info = mock.mock_info.clone();
         for input in &mut info.inputs {
             let (place, block) = &places[input.input.previous_output().as_slice()];
@@ -199,8 +193,7 @@ impl Chain {
             let place = places[dep.out_point().as_slice()].0.clone();
             dep.as_builder().out_point(place).build()
         });
-        let named: Vec<&BlockView> =
-            self.blocks.iter().rev().take(old.header_deps().len().max(headers)).collect();
+        let named: Vec<&BlockView> = self.blocks.iter().rev().take(old.header_deps().len()).collect();
         info.header_deps = named.iter().map(|block| block.header()).collect();
         let extension = |block: &&BlockView| Some((block.hash(), block.extension()?.raw_data()));
         info.extensions = named.iter().filter_map(extension).collect();

@@ -38,8 +38,6 @@ pub(super) struct Draft {
     /// Input of the first input's type script, in its witness.
     pub(super) input_type: Option<Vec<u8>>,
     pub(super) extra_witnesses: Vec<Vec<u8>>,
-    /// Out points of inputs and deps; by default synthetic ones.
-    pub(super) places: Option<(Vec<OutPoint>, Vec<OutPoint>)>,
     pub(super) unlocks: Vec<(Unlock, Vec<usize>)>,
 }
 
@@ -97,7 +95,7 @@ impl Draft {
             self.points().map(|point| CellDep::new_builder().out_point(point).build()).collect();
         let inputs: Vec<CellInput> = (0_u32..)
             .zip(&self.inputs)
-            .map(|(index, input)| CellInput::new(self.spent_place(index), input.since))
+            .map(|(index, input)| CellInput::new(Self::spent_place(index), input.since))
             .collect();
         let outputs: Vec<CellOutput> = self.outputs.iter().map(|(output, _)| output.clone()).collect();
         let data: Vec<_> = self.outputs.iter().map(|(_, data)| data.pack()).collect();
@@ -112,14 +110,11 @@ impl Draft {
     }
 
     fn points(&self) -> impl Iterator<Item = OutPoint> {
-        let placed = |index: u32| self.places.as_ref()?.1.get(usize::try_from(index).ok()?).cloned();
-        let nowhere = |index: u32| OutPoint::new(Byte32::zero(), index);
-        (0_u32..).zip(&self.deps).map(move |(index, _)| placed(index).unwrap_or_else(|| nowhere(index)))
+        (0_u32..).zip(&self.deps).map(|(index, _)| OutPoint::new(Byte32::zero(), index))
     }
 
-    fn spent_place(&self, index: u32) -> OutPoint {
-        let placed = || self.places.as_ref()?.0.get(usize::try_from(index).ok()?).cloned();
-        placed().unwrap_or_else(|| OutPoint::new(Byte32::new([1; 32]), index))
+    fn spent_place(index: u32) -> OutPoint {
+        OutPoint::new(Byte32::new([1; 32]), index)
     }
 
     fn mock(&self, tx: &Transaction) -> Result<Mock> {

@@ -25,16 +25,3 @@ impl Patch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_patch_applies_exactly_once() {
-        let patch = Patch { file: "a", from: "b", to: "c" };
-        assert_eq!(patch.apply("abd"), Ok("acd".to_owned()));
-        assert_eq!(patch.apply("ad"), Err(Misfit { file: "a", from: "b", found: 0 }));
-        assert_eq!(patch.apply("abb").map_err(|misfit| misfit.found), Err(2));
-    }
-}

@@ -203,7 +203,7 @@ fn a_dump_goes_on_where_it_was_made() {
     // sub sp, 16; li s0, 7; li a7, 4097 (lui+addi); ecall; mv a0, s0; li a7, 93; ecall
     let code: [u32; 7] =
         [0x0070_0413, 0x0000_18b7, 0x0018_8893, 0x0000_0073, 0x0004_0513, 0x05d0_0893, 0x0000_0073];
-    fs::write(folder.path().join("dumps"), program(&code)).unwrap();
+    fs::write(folder.path().join("dumps"), antares_chain::elf(&code)).unwrap();
     let output = run(folder.path(), &["--bin", "dumps"]);
     assert_ends(&output, 254, "Run result: invalid syscall 4097\n");
     let output = run(folder.path(), &["--bin", "dumps", "--dump-file", "dump.elf"]);
@@ -212,26 +212,13 @@ fn a_dump_goes_on_where_it_was_made() {
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("Run result: 7\n"));
 }
 
-/// An ELF of one segment at 0x10000.
-fn program(code: &[u32]) -> Vec<u8> {
-    let size = 120 + code.len() as u64 * 4;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([0x10078_u64, 64, 0].map(u64::to_le_bytes).concat());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf
-}
-
 #[test]
 fn a_script_that_takes_long_is_given_to_native_code() {
     let folder = tempfile::tempdir().unwrap();
     let kept = tempfile::tempdir().unwrap();
     // li s0, 0x20000000 cycles' worth of loops; addi s0, s0, -1; bnez s0, -4; li a0, 3; li a7, 93; ecall
     let code: [u32; 6] = [0x1800_0437, 0xfff4_0413, 0xfe04_1ee3, 0x0030_0513, 0x05d0_0893, 0x0000_0073];
-    fs::write(folder.path().join("long"), program(&code)).unwrap();
+    fs::write(folder.path().join("long"), antares_chain::elf(&code)).unwrap();
     let words = ["--bin", "long"];
     let mut ran = command(&[OURS], folder.path(), &words);
     let output = ran.env("XDG_CACHE_HOME", kept.path()).env_remove("ANTARES_CACHE").output().unwrap();
@@ -248,7 +235,7 @@ fn a_script_that_takes_long_is_given_to_native_code() {
 fn the_process_of_a_script_has_nothing_but_its_pipes() {
     let folder = tempfile::tempdir().unwrap();
     // For ever.
-    fs::write(folder.path().join("endless"), program(&[0x6f])).unwrap();
+    fs::write(folder.path().join("endless"), antares_chain::elf(&[0x6f])).unwrap();
     // Whom the host may be asked for is interpreted alone: it is the only child.
     let mut ours = Command::new(worker_path("antares").unwrap());
     ours.args(["debugger", "--bin", "endless", "--read-file", "endless", "--max-cycles", "900000000000"]);

@@ -33,37 +33,6 @@ fn line(case: &str, mark: &str) -> usize {
 }
 
 #[test]
-fn a_watch_leads_back_to_the_write_that_spoiled_a_variable() {
-    let folder = folder(&debugged("SPOILED").unwrap());
-    let at = line("SPOILED", "spoils");
-    let commands = "break check\ncontinue\nprint kept.balance\nwatch kept.balance\nreverse-continue\nbt 3\n\
-                    print at\nprint kept.balance\ncontinue\ncontinue\ncontinue\n";
-    let text = said(&folder, &["script.elf"], commands);
-    let parts = [
-        "VM 0: begins",
-        "VM 0: filled",
-        "Breakpoint 1, check ()",
-        "$1 = 12",
-        "Old value = 12\nNew value = 100",
-        &format!("debugged.c:{at}"),
-        "#0 ",
-        "store (at=",
-        "#1 ",
-        "fill (count=",
-        "#2 ",
-        "script (",
-        "$2 = 4",
-        "$3 = 100",
-        "Old value = 100\nNew value = 12",
-        "Breakpoint 1, check ()",
-        "exited with code 05",
-    ];
-    assert_in_order(&text, &parts);
-    // A line that was told is not told again.
-    assert_eq!(text.matches("VM 0: begins").count(), 1);
-}
-
-#[test]
 fn lines_are_stepped_over_forwards_and_backwards() {
     let folder = folder(&debugged("SPINS").unwrap());
     let [before, calls, behind] = ["before", "calls", "behind"].map(|mark| line("SPINS", mark));

@@ -224,26 +224,13 @@ fn system_calls_are_caught_by_the_protocol() {
 fn a_breakpoint_inside_of_two_instructions_in_one_stops_before_them() {
     // nop; lui a0, 0x12; addiw a0, a0, 5; li a0, 0; li a7, 93; ecall
     let code: [u32; 6] = [0x13, 0x0001_2537, 0x0055_051b, 0x0000_0513, 0x05d0_0893, 0x0000_0073];
-    let folder = folder(&program(&code));
+    let folder = folder(&antares_chain::elf(&code));
     let commands = "break *0x10080\ncontinue\nprint $pc\nstepi\nprint $pc\nprint $a0\nreverse-continue\n\
                     print $pc\ncontinue\n";
     let text = said(&folder, &["script.elf"], commands);
     let parts =
         ["SIGTRAP", "= (void (*)()) 0x1007c", "0x10084", "= 73733", "SIGTRAP", "0x1007c", "exited normally"];
     assert_in_order(&text, &parts);
-}
-
-/// An ELF of one segment at 0x10000.
-fn program(code: &[u32]) -> Vec<u8> {
-    let size = 120 + code.len() as u64 * 4;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([0x10078_u64, 64, 0].map(u64::to_le_bytes).concat());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf
 }
 
 /// A process that is ended whatever happens.

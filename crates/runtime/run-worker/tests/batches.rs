@@ -1,5 +1,4 @@
 //! Batches in a sandboxed child: each run is independent, and the rest of a batch after a failed run.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +9,10 @@ use antares_pool::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
-#[path = "scripts/short.rs"]
-mod short;
-
-use jobs::{batch, pool};
-use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
+use crate::{
+    jobs::{self, batch, pool},
+    short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf},
+};
 
 /// `addi a1, zero, 120`, `beq a0, a1, 0`: loops forever if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];

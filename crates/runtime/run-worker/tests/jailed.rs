@@ -1,11 +1,4 @@
 //! A script in a sandboxed child: its results, and the handling of failures.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
-#[path = "scripts/elf.rs"]
-mod smallest;
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +7,12 @@ use antares_pool::{
     job::{ProfileJob, ProfiledReport, RunJob, RunOutcome, RunReport, Tier},
 };
 use antares_profile::Profile;
-use jobs::pool;
 
-/// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
-const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
+use crate::{
+    jobs::{self, pool},
+    short::EXIT,
+};
+
 /// `addi a0, zero, 7`.
 const SEVEN: u32 = 0x0070_0513;
 /// `jal zero, 0`: loops forever.
@@ -30,7 +25,7 @@ const LOAD_FAR: u32 = 0xfff0_3503;
 
 /// An RV64 executable of `code`.
 fn elf(code: &[u32]) -> Sealed {
-    Sealed::new("elf", &smallest::elf(code)).unwrap()
+    Sealed::new("elf", &antares_chain::elf(code)).unwrap()
 }
 
 fn job(cycles_max: u64, args: &[&[u8]], debug_bytes_max: u64) -> RunJob {
@@ -67,16 +62,6 @@ fn scripts_end_as_ckb_vm_says() {
     let error = outcome(run(&pool, &[LOAD_FAR, EXIT[0], EXIT[1]], 1_000_000, PATIENCE));
     assert!(matches!(&error, RunOutcome::Error { name, .. } if name == "MemOutOfBound"), "{error:?}");
     assert_eq!(outcome(run(&pool, &[LOOP], 10_000, PATIENCE)), RunOutcome::CyclesExceeded);
-}
-
-#[test]
-fn an_endless_script_ends_at_the_deadline() {
-    let pool = pool();
-    let since = Instant::now();
-    let verdict = run(&pool, &[LOOP], u64::MAX, Duration::from_millis(300));
-    assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
-    assert!(since.elapsed() < Duration::from_secs(5));
-    assert_eq!(outcome(run(&pool, &[EXIT[0], EXIT[1]], 1_000_000, PATIENCE)), RunOutcome::Exit(0));
 }
 
 #[test]

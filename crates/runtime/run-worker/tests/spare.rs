@@ -1,5 +1,4 @@
 //! The spare child that waits for its first job: it takes the next job, and its loss is harmless.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
     collections::BTreeSet,
@@ -13,15 +12,10 @@ use antares_pool::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
-#[path = "scripts/short.rs"]
-#[expect(dead_code, reason = "other tests run more")]
-mod short;
-
-use jobs::pool;
-use short::{EXIT, FIRST_BYTE, elf};
+use crate::{
+    jobs::{self, pool},
+    short::{EXIT, FIRST_BYTE, elf},
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

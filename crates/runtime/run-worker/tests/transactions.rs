@@ -1,11 +1,4 @@
 //! Transactions in a sandboxed child: their results, and enough reserved memory for hostile ones.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-#[path = "scripts/elf.rs"]
-mod elf;
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +6,13 @@ use antares_pool::{
     Pool, Sealed, Verdict,
     job::{TransactionForm, VerifyFiles, VerifyOutcome, VerifyReport},
 };
-use jobs::pool;
+use ckb_types::core::ScriptHashType;
 
-/// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
-const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
+use crate::{
+    jobs::{self, pool},
+    short::EXIT,
+};
+
 /// Fills memory from 0x100000 to 0x3f0000 with ones and prints it, which is not UTF-8.
 const PRINT_JUNK: [u32; 10] = [
     0x0010_02b7,
@@ -31,27 +27,11 @@ const PRINT_JUNK: [u32; 10] = [
     0x0000_0073,
 ];
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A transaction with one input, whose lock is `code`, and `witnesses` (a list in JSON).
-fn transaction(code: &[u32], witnesses: &str) -> String {
-    let elf = elf::elf(code);
-    let code_hash = hex(&ckb_hash::blake2b_256(&elf));
-    let zeros = "0".repeat(63);
-    let place = |last: u8| format!("{{\"tx_hash\":\"0x{zeros}{last}\",\"index\":\"0x0\"}}");
-    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place(1));
-    let dep = format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place(2));
-    let lock = format!("{{\"code_hash\":\"0x{code_hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
-    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
-    format!(
-        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
-         [{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{}\"}}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
-         \"cell_deps\":[{dep}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\
-         \"witnesses\":[{witnesses}]}}}}",
-        hex(&elf)
-    )
+fn transaction(code: &[u32], witnesses: &str) -> Vec<u8> {
+    let mock = antares_chain::locked_by(&[antares_chain::elf(code).into()], ScriptHashType::Data1);
+    let text = String::from_utf8(antares_chain::json(mock)).unwrap();
+    text.replace("\"witnesses\":[]", &format!("\"witnesses\":[{witnesses}]")).into_bytes()
 }
 
 fn verify(pool: &Pool, text: &[u8], form: TransactionForm) -> Verdict<VerifyReport> {
@@ -76,7 +56,7 @@ fn done(verdict: Verdict<VerifyReport>) -> (VerifyOutcome, Option<String>) {
 
 #[test]
 fn a_transaction_is_verified() {
-    let verdict = verify(&pool(), transaction(&EXIT, "").as_bytes(), TransactionForm::Json);
+    let verdict = verify(&pool(), &transaction(&EXIT, ""), TransactionForm::Json);
     assert_eq!(done(verdict), (VerifyOutcome::Ok, None));
 }
 
@@ -88,35 +68,25 @@ fn malformed_transactions_are_refused_and_the_pool_goes_on() {
     refused(&pool, &b"[".repeat(1 << 20), "line 1");
     let verdict = verify(&pool, &[0xff; 100], TransactionForm::Molecule);
     assert!(matches!(verdict, Verdict::Done(VerifyReport::Refused { .. })), "{verdict:?}");
-    assert_eq!(
-        done(verify(&pool, transaction(&EXIT, "").as_bytes(), TransactionForm::Json)).0,
-        VerifyOutcome::Ok
-    );
+    assert_eq!(done(verify(&pool, &transaction(&EXIT, ""), TransactionForm::Json)).0, VerifyOutcome::Ok);
 }
 
 #[test]
 fn the_largest_transactions_find_enough_memory() {
     let pool = pool();
     let one = format!("\"0x{}\"", "ab".repeat(31 << 20));
-    assert_eq!(
-        done(verify(&pool, transaction(&EXIT, &one).as_bytes(), TransactionForm::Json)).0,
-        VerifyOutcome::Ok
-    );
+    assert_eq!(done(verify(&pool, &transaction(&EXIT, &one), TransactionForm::Json)).0, VerifyOutcome::Ok);
     let tiny = vec!["\"0x\""; 524_000].join(",");
-    refused(&pool, transaction(&EXIT, &tiny).as_bytes(), "tx.witnesses: 524000 entries");
+    refused(&pool, &transaction(&EXIT, &tiny), "tx.witnesses: 524000 entries");
     // The maximum number, each with the maximum length that fits.
     let many = vec![format!("\"0x{}\"", "cd".repeat(1900)); 16_384].join(",");
-    assert_eq!(
-        done(verify(&pool, transaction(&EXIT, &many).as_bytes(), TransactionForm::Json)).0,
-        VerifyOutcome::Ok
-    );
+    assert_eq!(done(verify(&pool, &transaction(&EXIT, &many), TransactionForm::Json)).0, VerifyOutcome::Ok);
     refused(&pool, &vec![b' '; (64 << 20) + 1], "at most 67108864");
 }
 
 #[test]
 fn a_debug_line_as_long_as_memory_finds_enough_memory() {
-    let (outcome, detail) =
-        done(verify(&pool(), transaction(&PRINT_JUNK, "").as_bytes(), TransactionForm::Json));
+    let (outcome, detail) = done(verify(&pool(), &transaction(&PRINT_JUNK, ""), TransactionForm::Json));
     assert_eq!(outcome, VerifyOutcome::Failed);
     assert!(detail.unwrap().starts_with("VM Internal Error: External(\"String from buffer FromUtf8Error"));
 }

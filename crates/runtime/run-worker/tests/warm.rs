@@ -1,5 +1,4 @@
 //! A reused worker: what it retains between jobs.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
     thread,
@@ -11,17 +10,11 @@ use antares_pool::{
     job::{BatchJob, RunOutcome},
 };
 
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
-#[path = "scripts/memory.rs"]
-mod memory;
-#[path = "scripts/short.rs"]
-mod short;
-
-use jobs::{batch, pool, run};
-use memory::{find, workers};
-use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
+use crate::{
+    jobs::{batch, pool, run},
+    memory::{find, workers},
+    short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf},
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

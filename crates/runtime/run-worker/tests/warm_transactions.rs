@@ -1,13 +1,4 @@
 //! A worker that verifies several transactions: what it shares between them, and what it forgets.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-#[path = "scripts/elf.rs"]
-mod elf;
-#[path = "scripts/jobs.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod jobs;
-#[path = "scripts/memory.rs"]
-mod memory;
 
 use std::{
     thread,
@@ -20,8 +11,12 @@ use antares_pool::{
 };
 use antares_transaction::{Mock, SharedData, data_hash};
 use bytes::Bytes;
-use jobs::pool;
-use memory::{find, workers};
+use ckb_types::{core::ScriptHashType, packed, prelude::*};
+
+use crate::{
+    jobs::{self, pool},
+    memory::{find, workers},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAGE: u32 = 4096;
@@ -39,12 +34,12 @@ fn addi(to: u32, from: u32, number: i32) -> u32 {
     (number.cast_unsigned() << 20) | (from << 15) | (to << 7) | 0x13
 }
 
-/// Loads up to `length` bytes with system call `number` from entry 0 of `source` to `to`.
-fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
+/// Loads up to two pages with system call `number` from entry `index` of `source` to `to`.
+fn load(number: i32, index: i32, source: i32, to: u32) -> Vec<u32> {
     let [a1, a2, a3, a4] = [A0 + 1, A0 + 2, A0 + 3, A0 + 4];
     let store_length = (T0 << 20) | (a1 << 15) | (3 << 12) | 0x23;
-    let mut code = vec![lui(A0, to), lui(a1, 0xf_f000), lui(T0, length), store_length];
-    code.extend([addi(a2, ZERO, 0), addi(a3, ZERO, 0), addi(a4, ZERO, source)]);
+    let mut code = vec![lui(A0, to), lui(a1, 0xf_f000), lui(T0, 2 * PAGE), store_length];
+    code.extend([addi(a2, ZERO, 0), addi(a3, ZERO, index), addi(a4, ZERO, source)]);
     code.extend([lui(A7, PAGE), addi(A7, A7, number - 4096), ECALL]);
     code
 }
@@ -54,40 +49,21 @@ fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
 fn script() -> Vec<u8> {
     const LOAD_WITNESS: i32 = 2074;
     const LOAD_CELL_DATA: i32 = 2092;
-    let mut code = load(LOAD_CELL_DATA, 3, 0x20_0000, 2 * PAGE);
-    code.extend(load(LOAD_WITNESS, 1, 0x10_0000, 2 * PAGE));
+    let mut code = load(LOAD_CELL_DATA, 1, 3, 0x20_0000);
+    code.extend(load(LOAD_WITNESS, 0, 1, 0x10_0000));
     code.extend([lui(A0, 0x10_0000), lui(A7, PAGE), addi(A7, A7, 2177 - 4096), ECALL]);
     let load_byte = (T0 << 15) | (4 << 12) | (A0 << 7) | 0x03;
     let store_byte = (7 << 20) | (T0 << 15) | 0x23;
     code.extend([lui(T0, 0x18_0000), load_byte, addi(7, ZERO, 7), store_byte, addi(A7, ZERO, 93), ECALL]);
-    elf::elf(&code)
+    antares_chain::elf(&code)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A transaction whose lock is `script`, the second of two cell deps of which the first has `data`.
+/// A transaction whose lock is `script`, the first of two cell deps of which the second has `data`.
 fn transaction(script: &[u8], data: &[u8], witness: &[u8]) -> Mock {
-    let zeros = "0".repeat(63);
-    let place = |last: u8| format!("{{\"tx_hash\":\"0x{zeros}{last}\",\"index\":\"0x0\"}}");
-    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place(1));
-    let dep = |last: u8| format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place(last));
-    let code_hash = hex(&data_hash(script));
-    let lock = format!("{{\"code_hash\":\"0x{code_hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
-    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
-    let mock_dep = |last: u8, data: &[u8]| {
-        format!("{{\"cell_dep\":{},\"output\":{output},\"data\":\"0x{}\"}}", dep(last), hex(data))
-    };
-    let (first, second) = (mock_dep(2, data), mock_dep(3, script));
-    let (witness, deps) = (hex(witness), format!("{},{}", dep(2), dep(3)));
-    let text = format!(
-        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\
-         \"cell_deps\":[{first},{second}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
-         \"cell_deps\":[{deps}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\
-         \"outputs_data\":[],\"witnesses\":[\"0x{witness}\"]}}}}"
-    );
-    Mock::from_json(text.as_bytes()).unwrap()
+    let deps = [script, data].map(Bytes::copy_from_slice);
+    let mut mock = antares_chain::locked_by(&deps, ScriptHashType::Data1);
+    mock.tx = mock.tx.as_builder().witnesses(vec![packed::Bytes::from(witness.to_vec())]).build();
+    Mock::from_json(&antares_chain::json(mock)).unwrap()
 }
 
 /// Cells in separate files.

@@ -1,5 +1,4 @@
 //! Workers as the kernel sees them: their processes and memory.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
     fs::{self, File},

@@ -2,9 +2,6 @@
 
 use antares_pool::Sealed;
 
-#[path = "elf.rs"]
-mod elf;
-
 /// `ld a0, 8(sp)`, `lbu a0, 0(a0)`: the first byte of the first argument; reads address 0 without one.
 pub(crate) const FIRST_BYTE: [u32; 2] = [0x0081_3503, 0x0005_4503];
 /// `lui a1, 256`, `ld a2, 0(a1)`, `addi a3, zero, 1`, `sd a3, 0(a1)`, `add a0, a0, a2`: counts earlier runs
@@ -17,5 +14,5 @@ pub(crate) const PRINT: [u32; 4] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x000
 
 /// An RV64 executable of `code`.
 pub(crate) fn elf(code: &[&[u32]]) -> Sealed {
-    Sealed::new("elf", &elf::elf(&code.concat())).unwrap()
+    Sealed::new("elf", &antares_chain::elf(&code.concat())).unwrap()
 }

@@ -6,6 +6,8 @@ use std::{
     process::Command,
 };
 
+use crate::command;
+
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -23,14 +25,14 @@ pub(crate) fn commands(name: &str) -> Vec<(String, i32)> {
 
 /// Runs a command of a page in `folder`, which ends with `status`; gives what it says.
 #[track_caller]
-pub(crate) fn follow(folder: &Path, command: &str, status: i32) -> String {
-    let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
+pub(crate) fn follow(folder: &Path, line: &str, status: i32) -> String {
+    let programs = Path::new(command::ANTARES).parent().unwrap();
     let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
-    shell.args(["-c", command]).current_dir(folder).env("PATH", &path).env("ANTARES_CACHE", "off");
+    shell.args(["-c", line]).current_dir(folder).env("PATH", &path).env("ANTARES_CACHE", "off");
     shell.env_remove("ANTARES_SERVER").env_remove("RUSTFLAGS");
-    let output = shell.output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{command}\n{said}");
+    let (ended, stdout, stderr) = command::run(&mut shell);
+    let said = stdout + &stderr;
+    assert_eq!(ended, Some(status), "{line}\n{said}");
     said
 }

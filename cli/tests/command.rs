@@ -1,0 +1,80 @@
+//! The command, run in a folder.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+
+pub(crate) const ANTARES: &str = env!("CARGO_BIN_EXE_antares");
+
+/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
+/// there.
+pub(crate) fn transaction(hash_type: &str) -> String {
+    include_str!("transaction.json").replace("HASH_TYPE", hash_type)
+}
+
+/// `antares` in `folder`, without a cache and a server.
+pub(crate) fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(ANTARES);
+    command.current_dir(folder).args(words).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
+    command
+}
+
+/// The same with a cache in `folder`.
+pub(crate) fn caching(folder: &Path, words: &[&str]) -> Command {
+    let mut command = command(folder, words);
+    command.env("XDG_CACHE_HOME", folder).env_remove("ANTARES_CACHE");
+    command
+}
+
+/// Starts a command and writes its standard input.
+pub(crate) fn start(command: &mut Command, stdin: &[u8]) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its words closes its input unread.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    child
+}
+
+/// Exit status, standard output and standard error.
+pub(crate) fn end(child: Child) -> (Option<i32>, String, String) {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    end(start(command, b""))
+}
+
+pub(crate) fn antares(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    run(&mut command(folder, words))
+}
+
+/// What a command that ends with `status` prints to standard output and standard error.
+#[track_caller]
+pub(crate) fn ends_with(status: i32, command: &mut Command) -> (String, String) {
+    let (found, stdout, stderr) = run(command);
+    assert_eq!(found, Some(status), "{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+/// What a command that ends with `status` prints.
+#[track_caller]
+pub(crate) fn text(folder: &Path, words: &[&str], status: i32) -> String {
+    ends_with(status, &mut command(folder, words)).0
+}
+
+/// The errors of a command that refuses its words or its input.
+#[track_caller]
+pub(crate) fn usage(folder: &Path, words: &[&str]) -> String {
+    ends_with(2, &mut command(folder, words)).1
+}
+
+#[track_caller]
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}

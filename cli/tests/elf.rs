@@ -1,0 +1,3 @@
+//! Scripts of a few instructions.
+
+pub(crate) use antares_chain::elf as of;
