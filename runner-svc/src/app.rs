@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_config::{Config, RunnerSection, WorkerReuse};
-use antares_pool::{
-    Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Reuse, ReusePolicy, give_large_blocks_back,
-};
+use antares_config::{Config, RunnerSection};
+use antares_pool::{Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Reuse, give_large_blocks_back};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -63,14 +61,7 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
 }
 
 fn reuse(runner: &RunnerSection) -> Reuse {
-    Reuse {
-        policy: match runner.reuse {
-            WorkerReuse::PerExecution => ReusePolicy::PerExecution,
-            WorkerReuse::PerArtifact => ReusePolicy::PerArtifact,
-        },
-        idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX),
-        ..Reuse::default()
-    }
+    Reuse { idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX), ..Reuse::default() }
 }
 
 /// Makes the runner.

@@ -23,7 +23,7 @@ use crate::{
 
 const EXECUTE: &str = "antares.v1.RunnerService/Execute";
 
-const SECTION: &str = "issuer = \"https://issuer.test\"\naudience = \"antares\"\n";
+const SECTION: &str = "issuer = \"https://issuer.test\"\naudiences = [\"antares\"]\n";
 
 /// Rotations of the issuer's key under load.
 const ROTATIONS: usize = 5;
@@ -36,8 +36,7 @@ impl Issuer {
     /// Starts to answer; `[auth]` for it.
     fn serve(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let section =
-            format!("[auth]\njwks_uri = \"http://{}/keys\"\n{SECTION}", listener.local_addr().unwrap());
+        let section = format!("[auth]\njwks = \"http://{}/keys\"\n{SECTION}", listener.local_addr().unwrap());
         let keys = self.0.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use antares_abi::LIBRARY_BYTES_MAX;
+use antares_tls::ClientFiles;
 
 use crate::{
     audit::Audit,
@@ -16,7 +17,7 @@ use crate::{
     quotas::Tenancy,
     services::{CompilerSection, NodeSection, RunnerSection, SandboxSection},
     stores::{SharedTier, Signing, StoreConfig},
-    tls::{CompilerTls, Tls},
+    tls::Tls,
     trace::Trace,
 };
 
@@ -38,7 +39,7 @@ pub struct Config {
     /// Target of the audit log.
     pub audit: Audit,
     /// TLS files of the runner's connection to its compiler.
-    pub compiler_tls: CompilerTls,
+    pub compiler_tls: ClientFiles,
     /// Address of `/metrics` and `/healthz`, if enabled.
     pub metrics: Option<SocketAddr>,
     /// Logs.

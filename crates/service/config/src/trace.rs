@@ -2,62 +2,48 @@
 
 use std::path::PathBuf;
 
+use antares_tls::ClientFiles;
+
 use crate::{check::Checker, section::section};
 
 section! {
 /// Traces.
-"trace": RawTrace => Trace {
+"trace": RawTrace => Trace(
+    /// The authorities of an `https://` endpoint, the certificate shown to it and its key.
+    tls: ClientFiles,
+) {
     /// OTLP over gRPC, such as `http://localhost:4317` or `https://collector:4317`; empty for
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or no traces.
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or no traces. `OTEL_EXPORTER_OTLP_CERTIFICATE`, `_CLIENT_CERTIFICATE` and
+    /// `_CLIENT_KEY` name the files for TLS, `_HEADERS` what is sent along.
     endpoint: text;
-    /// PEM file with the authorities of an `https://` endpoint; empty for those of the system.
-    ca: file;
-    /// PEM file with the certificate shown to it.
-    certificate: file;
-    /// PEM file with the key of that certificate.
-    key: file;
     /// Share of calls that are traced where the caller has not decided, 0.0 to 1.0.
     sample_ratio: share = 1.0;
 }
 }
 
-/// Variables that stand for an empty key, the more specific first.
-const VARIABLES: [[&str; 2]; 4] = [
-    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"],
-    ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
-    ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
-    ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
-];
+/// The standard variable `OTEL_EXPORTER_OTLP_{name}`, or its form for traces alone, which wins.
+fn variable(name: &str, read: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let names = [format!("OTEL_EXPORTER_OTLP_TRACES_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
+    names.iter().find_map(|name| read(name).filter(|text| !text.is_empty()))
+}
 
 impl RawTrace {
-    /// `None` if traces are off. `variable` reads the environment.
+    /// `None` if traces are off. `read` reads a variable of the environment.
     pub(crate) fn section(
         &self,
-        variable: impl Fn(&str) -> Option<String>,
+        read: impl Fn(&str) -> Option<String>,
         checker: &mut Checker,
     ) -> Option<Trace> {
-        let mut trace = self.check(checker);
-        let said = |name: &&str| variable(name).filter(|text| !text.is_empty());
-        let [endpoint, ca, certificate, key] = VARIABLES.map(|names| names.iter().find_map(said));
+        let file = |name| variable(name, &read).map(PathBuf::from);
+        let [ca, certificate, key] = ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"].map(file);
+        if certificate.is_some() != key.is_some() {
+            let problem =
+                "needs both OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY";
+            checker.record("trace.endpoint", problem);
+        }
+        let mut trace = self.check(checker, ClientFiles { ca, certificate, key });
         if trace.endpoint.is_empty() {
-            trace.endpoint = endpoint.unwrap_or_default();
-        }
-        for (file, named) in
-            [(&mut trace.ca, ca), (&mut trace.certificate, certificate), (&mut trace.key, key)]
-        {
-            *file = file.take().or(named.map(PathBuf::from));
-        }
-        let files =
-            [("trace.ca", &self.ca), ("trace.certificate", &self.certificate), ("trace.key", &self.key)];
-        let is_https = trace.endpoint.starts_with("https://");
-        for (name, _) in files.into_iter().filter(|(_, file)| !file.is_empty() && !is_https) {
-            checker.record(name, "makes no sense where trace.endpoint is not https://");
-        }
-        if trace.certificate.is_some() != trace.key.is_some() {
-            checker.record("trace.certificate", "needs trace.key, and the other way around");
-        }
-        if trace.endpoint.is_empty() {
-            return None;
+            trace.endpoint = variable("ENDPOINT", &read)?;
         }
         checker.url_of("trace.endpoint", &trace.endpoint, &["http", "https"]);
         Some(trace)
@@ -87,19 +73,13 @@ mod tests {
         let raw = RawTrace::default();
         assert_eq!(section(&raw, &[]), Ok(None));
         let trace = section(&raw, &[general, ca]).unwrap().unwrap();
-        assert_eq!((trace.endpoint.as_str(), trace.ca), ("https://a:1", Some("ca.pem".into())));
+        assert_eq!((trace.endpoint.as_str(), trace.tls.ca), ("https://a:1", Some("ca.pem".into())));
         assert_eq!(section(&raw, &[general, own]).unwrap().unwrap().endpoint, "http://b:1");
         let raw = RawTrace { endpoint: "http://c:1".to_owned(), ..raw };
         assert_eq!(section(&raw, &[general, own]).unwrap().unwrap().endpoint, "http://c:1");
-        for (raw, key) in [
-            (RawTrace { ca: "x".to_owned(), ..raw.clone() }, "trace.ca"),
-            (
-                RawTrace { key: "x".to_owned(), endpoint: "https://c:1".to_owned(), ..raw.clone() },
-                "trace.certificate",
-            ),
-            (RawTrace { endpoint: "collector:4317".to_owned(), ..raw }, "trace.endpoint"),
-        ] {
-            assert!(section(&raw, &[]).is_err_and(|error| error.contains(key)), "{key}");
-        }
+        let half = section(&raw, &[("OTEL_EXPORTER_OTLP_CLIENT_KEY", "key.pem")]);
+        assert!(half.is_err_and(|error| error.contains("CLIENT_CERTIFICATE")));
+        let raw = RawTrace { endpoint: "collector:4317".to_owned(), ..raw };
+        assert!(section(&raw, &[]).is_err_and(|error| error.contains("trace.endpoint")));
     }
 }
