@@ -1,7 +1,6 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
 #![forbid(unsafe_code)]
 
-mod again;
 pub mod app;
 mod artifact;
 mod belonging;

@@ -13,7 +13,7 @@ use antares_proto::{
 };
 use antares_serve::admin::{ADMIN, AdminService};
 pub use antares_serve::layer_names;
-use antares_serve::{App, Health, Metrics, beat, blocking, keep};
+use antares_serve::{App, Health, beat, blocking, keep};
 use tonic::service::Routes;
 
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
         service::Service,
     },
     profiles::push,
-    runner::{BuildError, Runner},
-    source::{ArtifactSource, remote::RemoteSource},
+    runner::Runner,
+    source::remote::RemoteSource,
 };
 
 /// Full name of the service, for health checks.
@@ -64,19 +64,6 @@ fn reuse(runner: &RunnerSection) -> Reuse {
     Reuse { idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX), ..Reuse::default() }
 }
 
-/// Makes the runner.
-///
-/// # Errors
-/// The node's address is invalid.
-pub fn build(
-    config: &Config,
-    pool: Pool,
-    source: Arc<dyn ArtifactSource>,
-    metrics: &Metrics,
-) -> Result<Runner, BuildError> {
-    Runner::new(pool, source, config, metrics)
-}
-
 /// Adds the gRPC service of `runner` to `routes`.
 #[must_use]
 pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
@@ -104,14 +91,10 @@ pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     }
 }
 
-/// Sends profiles to where the configuration says, for as long as the runtime lives. Call it within the
-/// runtime.
-pub fn push_profiles(runner: &Runner) {
-    push::start(runner);
-}
-
-/// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
+/// Tells `health` whether runs can be made, and sends profiles to where the configuration says, for as long as
+/// the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
+    push::start(&runner);
     keep(HEALTH, move || supervise(runner.clone(), health.clone()));
 }
 

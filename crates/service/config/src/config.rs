@@ -6,19 +6,16 @@ use antares_abi::LIBRARY_BYTES_MAX;
 use antares_tls::ClientFiles;
 
 use crate::{
-    audit::Audit,
     auth::{AdminAccess, Auth},
     callers::CallerSource,
     check::{Checker, ConfigError},
     file::ConfigFile,
     listen::{Listen, message_bytes_max},
-    log::Log,
-    profile_push::ProfilePush,
+    observability::{Audit, Log, ProfilePush, Trace},
     quotas::Tenancy,
     services::{CompilerSection, NodeSection, RunnerSection, SandboxSection},
     stores::{SharedTier, Signing, StoreConfig},
     tls::Tls,
-    trace::Trace,
 };
 
 /// A checked configuration.

@@ -14,19 +14,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    audit::RawAudit,
     auth::{RawAdmin, RawAuth},
     check::{ConfigError, ConfigProblem},
     config::Role,
     listen::{RawListen, RawWeb},
-    log::RawLog,
-    metrics::RawMetrics,
-    profile_push::RawProfilePush,
+    observability::{RawAudit, RawLog, RawMetrics, RawProfilePush, RawTrace},
     quotas::{RawQuotas, RawTenants},
     services::{RawCompiler, RawNode, RawRunner, RawSandbox},
     stores::{RawCache, RawShared, RawSigning},
     tls::RawTls,
-    trace::RawTrace,
 };
 
 /// A configuration as written, with defaults filled in. [`ConfigFile::check`] validates and interprets it.

@@ -5,19 +5,15 @@ use std::{env, fmt::Write as _, fs};
 use serde::Serialize;
 
 use crate::{
-    audit::RawAudit,
     auth::{RawAdmin, RawAuth, RawRule},
     check::{COUNT_MAX, TIME_MS_MAX, WORKERS_MAX},
     listen::{RawListen, RawWeb},
-    log::RawLog,
-    metrics::RawMetrics,
-    profile_push::RawProfilePush,
+    observability::{RawAudit, RawLog, RawMetrics, RawProfilePush, RawTrace},
     quotas::{RawQuotas, RawTenantQuotas, RawTenants},
     section::KeyText,
     services::{RawCompiler, RawNode, RawRunner, RawSandbox},
     stores::{RawCache, RawShared, RawSigning},
     tls::RawTls,
-    trace::RawTrace,
 };
 
 /// A section in the reference.

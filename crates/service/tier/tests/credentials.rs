@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_tier::{CacheTier as _, Shared, SharedConfig, Space, StoreLocation};
+use antares_tier::{Shared, SharedConfig, Space, StoreLocation};
 use s3::{code, server};
 
 /// A long deadline, because the machine may be slow.
