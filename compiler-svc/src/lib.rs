@@ -7,7 +7,6 @@ mod belonging;
 mod blocking;
 mod compiler;
 mod convert;
-mod explain;
 mod failures;
 mod find_or_make;
 mod follow;

@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::{
     artifacts::{Artifacts, native::Native, prepare::Prepared, ready::Used},
     charge::{charge_run, record_spans},
-    diagnosis::diagnose::{Diagnoses, Failing},
+    diagnosis::{Diagnoses, Failing},
     ended::{Ended, ExecuteError, Execution},
     execute::order::Order,
     metrics::RunnerMetrics,
@@ -25,7 +25,7 @@ use crate::{
         Scheduler,
         lease::{Answered, ScriptRun, TimeLimits},
     },
-    shadow_runs::{ShadowRuns, comparison::RunAgain},
+    shadow_runs::{RunAgain, ShadowRuns},
 };
 
 /// Runs scripts, each once or with many inputs.

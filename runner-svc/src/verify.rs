@@ -2,7 +2,6 @@
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
-mod fair_queue;
 pub(crate) mod hot_cells;
 pub(crate) mod hot_programs;
 mod isolated_groups;
@@ -26,7 +25,7 @@ use tracing::Instrument;
 use crate::{
     artifacts::{Artifacts, native::Native, ready::Used},
     charge::charge_verification,
-    diagnosis::{Diagnosed, diagnose::Diagnoses},
+    diagnosis::{Diagnosed, Diagnoses},
     ended::{Ended, ExecuteError, Found, Verified},
     metrics::RunnerMetrics,
     profiles::{Profiles, entry::RunCycles},

@@ -21,7 +21,7 @@ use crate::{
         ready::Used,
     },
     charge::charge_batch,
-    diagnosis::{Diagnosed, diagnose::Failing},
+    diagnosis::{Diagnosed, Failing},
     ended::{Ended, ExecuteError, Found},
     execute::{
         Executor,
@@ -29,7 +29,7 @@ use crate::{
     },
     limits::BATCH_OUTPUT_BYTES_MAX,
     scheduler::lease::{Leased, TimeLimits},
-    shadow_runs::comparison::BatchAgain,
+    shadow_runs::BatchAgain,
     source::Fallback,
     tenant::Tenant,
 };

@@ -7,9 +7,8 @@ use antares_tls::ClientFiles;
 
 use crate::{
     auth::{AdminAccess, Auth},
-    callers::CallerSource,
     check::{Checker, ConfigError},
-    file::ConfigFile,
+    file::{CallerSource, ConfigFile},
     listen::{Listen, message_bytes_max},
     observability::{Audit, Log, ProfilePush, Trace},
     quotas::Tenancy,

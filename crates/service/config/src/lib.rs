@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod auth;
-mod callers;
 mod check;
 mod config;
 mod file;
@@ -20,10 +19,9 @@ mod tls;
 pub use auth::{
     AdminAccess, Auth, AuthRule, CallerRole, Fits, Jwt, KeySource, Roles, TENANT_BYTES_MAX, is_tenant,
 };
-pub use callers::CallerSource;
 pub use check::{ConfigError, ConfigProblem, millis};
 pub use config::{Config, Role};
-pub use file::ConfigFile;
+pub use file::{CallerSource, ConfigFile};
 pub use listen::{CHUNK_BYTES, Listen, RESERVE_PARTS, Web, open_max};
 pub use observability::{Audit, Log, ProfilePush, Trace};
 pub use quotas::{Quota, Tenancy};
