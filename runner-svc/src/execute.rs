@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::{
     artifacts::{Artifacts, native::Native, prepare::Prepared, ready::Used},
     charge::{charge_run, record_spans},
-    diagnosis::{Diagnoses, Failing},
+    diagnosis::diagnose::{Diagnoses, Failing},
     ended::{Ended, ExecuteError, Execution},
     execute::order::Order,
     metrics::RunnerMetrics,

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     artifacts::Artifacts,
-    diagnosis::Diagnoses,
+    diagnosis::diagnose::Diagnoses,
     execute::Executor,
     metrics::RunnerMetrics,
     profiles::Profiles,

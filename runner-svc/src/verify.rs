@@ -25,7 +25,7 @@ use tracing::Instrument;
 use crate::{
     artifacts::{Artifacts, native::Native, ready::Used},
     charge::charge_verification,
-    diagnosis::{Diagnosed, Diagnoses},
+    diagnosis::{Diagnosed, diagnose::Diagnoses},
     ended::{Ended, ExecuteError, Found, Verified},
     metrics::RunnerMetrics,
     profiles::{Profiles, entry::RunCycles},

@@ -21,7 +21,7 @@ use crate::{
         ready::Used,
     },
     charge::charge_batch,
-    diagnosis::{Diagnosed, Failing},
+    diagnosis::{Diagnosed, diagnose::Failing},
     ended::{Ended, ExecuteError, Found},
     execute::{
         Executor,
