@@ -72,11 +72,8 @@ pub enum StoreError {
     #[error("a sync failed: {0}")]
     Unsynced(io::Error),
     /// The store found its own files damaged.
-    #[error("the store's files are damaged: {detail}")]
-    Damaged {
-        /// The store's error message.
-        detail: String,
-    },
+    #[error("the store's files are damaged: {0}")]
+    Damaged(String),
     /// The store panicked.
     #[error("the store panicked")]
     Panicked,
@@ -96,7 +93,7 @@ impl From<sled::Error> for StoreError {
     fn from(error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) => Self::Io(error),
-            other => Self::Damaged { detail: other.to_string() },
+            other => Self::Damaged(other.to_string()),
         }
     }
 }

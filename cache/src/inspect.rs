@@ -59,7 +59,7 @@ impl Inner {
             return true;
         }
         let detail = format!("{bad} segments are not what was written");
-        self.recover(&mut self.writer.lock(), number, &StoreError::Damaged { detail });
+        self.recover(&mut self.writer.lock(), number, &StoreError::Damaged(detail));
         false
     }
 }

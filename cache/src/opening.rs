@@ -38,7 +38,7 @@ pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
     };
     let tries = layout.tries_before(number) + 1;
     let failure = if tries > OPEN_TRIES_MAX {
-        StoreError::Damaged { detail: format!("{OPEN_TRIES_MAX} opens in a row did not come back") }
+        StoreError::Damaged(format!("{OPEN_TRIES_MAX} opens in a row did not come back"))
     } else {
         match layout.open_store(number, tries)? {
             Ok(store) => return Ok(Opened { store, number, how: How::Found }),

@@ -82,9 +82,7 @@ impl SledStore {
             match store.number(KEY_FORMAT)? {
                 Some(FORMAT_VERSION) => {}
                 Some(other) => {
-                    return Err(StoreError::Damaged {
-                        detail: format!("format version {other}, not {FORMAT_VERSION}"),
-                    });
+                    return Err(StoreError::Damaged(format!("format version {other}, not {FORMAT_VERSION}")));
                 }
                 None => drop(store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?),
             }

@@ -43,35 +43,20 @@ pub enum CompileError {
         detail: String,
     },
     /// The compile took longer than it may.
-    #[error("the compile took more than {wall_ms_max} ms")]
-    Timeout {
-        /// What it may take.
-        wall_ms_max: u64,
-    },
+    #[error("the compile took more than {0} ms")]
+    Timeout(u64),
     /// No worker came free in time.
-    #[error("no compile worker came free in {queue_ms_max} ms")]
-    Busy {
-        /// How long it waited.
-        queue_ms_max: u64,
-    },
+    #[error("no compile worker came free in {0} ms")]
+    Busy(u64),
     /// The worker died.
-    #[error("the compile worker was lost: {detail}")]
-    WorkerLost {
-        /// What is known about it.
-        detail: String,
-    },
+    #[error("the compile worker was lost: {0}")]
+    WorkerLost(String),
     /// The worker was stopped by the fence.
-    #[error("the compile worker violated the sandbox policy: {detail}")]
-    Violation {
-        /// What is known about it.
-        detail: String,
-    },
+    #[error("the compile worker violated the sandbox policy: {0}")]
+    Violation(String),
     /// The compiler failed, or what it gave is not a library of ours.
-    #[error("the compiler failed: {detail}")]
-    Failed {
-        /// What is known about it.
-        detail: String,
-    },
+    #[error("the compiler failed: {0}")]
+    Failed(String),
     /// The tenant that asked has used up its quota.
     #[error("{}", .0.message())]
     Quota(Fault),

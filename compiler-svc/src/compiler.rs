@@ -177,7 +177,7 @@ impl Compiler {
                 }
             }
         }
-        let busy = CompileError::Busy { queue_ms_max: millis(self.shared.limits.queue_time_max) };
+        let busy = CompileError::Busy(millis(self.shared.limits.queue_time_max));
         Err(busy)
     }
 

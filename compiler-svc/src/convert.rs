@@ -1,9 +1,9 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
-use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
+use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest};
 use antares_config::{CompilerSection, millis};
 use antares_proto::v1;
-use antares_serve::admin::{ISAS, VM_VERSIONS, quotas, sandbox, versions};
+use antares_serve::admin::{ISAS, VM_VERSIONS, code_tier, compile_options, quotas, sandbox, versions};
 use antares_serve::{Account, Fault};
 
 use crate::{
@@ -16,27 +16,14 @@ use crate::{
 pub(crate) fn digest(field: &str, text: &str) -> Result<Sha256Digest, Fault> {
     text.parse().map_err(|_| {
         let problem = format!("must be 64 hex digits, is {:?}", text.chars().take(80).collect::<String>());
-        Fault::invalid("DIGEST_MALFORMED", format!("{field} {problem}")).violation(field, problem)
+        Fault::field("DIGEST_MALFORMED", field, &problem)
     })
 }
 
 /// VM version and ISA, with their defaults.
 pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptions, Fault> {
-    let options = options.unwrap_or_default();
-    let vm_version = options.vm_version.unwrap_or(2);
-    let wrong = |field: &str, problem: String| {
-        Fault::invalid("OPTIONS_INVALID", format!("{field} {problem}")).violation(field, problem)
-    };
-    if !VM_VERSIONS.contains(&vm_version) {
-        return Err(wrong("options.vm_version", format!("must be 0, 1 or 2, is {vm_version}")));
-    }
-    let isa = match &options.isa {
-        None => Isa::of_version(vm_version),
-        Some(text) => text
-            .parse()
-            .map_err(|error: antares_abi::KeyParseError| wrong("options.isa", error.to_string()))?,
-    };
-    Ok(CompileOptions { vm_version, isa })
+    compile_options(options.unwrap_or_default())
+        .map_err(|(field, problem)| Fault::field("OPTIONS_INVALID", &format!("options.{field}"), &problem))
 }
 
 /// A compile that is asked for, checked.
@@ -54,10 +41,8 @@ pub(crate) struct CompileOrder {
 pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder, Fault> {
     let script = digest("script_sha256", &message.script_sha256)?;
     let options = options(message.options.clone())?;
-    let least = v1::CodeTier::try_from(message.least).map_err(|_| {
-        let problem = format!("has no value {}", message.least);
-        Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
-    })?;
+    let least = v1::CodeTier::try_from(message.least)
+        .map_err(|_| Fault::field("OPTIONS_INVALID", "least", &format!("has no value {}", message.least)))?;
     let least = match least {
         v1::CodeTier::Baseline => CodeTier::Baseline,
         v1::CodeTier::Full | v1::CodeTier::Unspecified => CodeTier::Full,
@@ -82,10 +67,7 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
         stored: artifact.stored,
         hints_sha256: hints(artifact.hints),
         charged_ms: u64::try_from(artifact.charged.as_millis()).unwrap_or(u64::MAX),
-        code_tier: match artifact.tier {
-            CodeTier::Baseline => v1::CodeTier::Baseline.into(),
-            CodeTier::Full => v1::CodeTier::Full.into(),
-        },
+        code_tier: code_tier(artifact.tier).into(),
     }
 }
 
@@ -144,6 +126,8 @@ fn limits(limits: &CompilerSection, message_bytes_max: u64) -> v1::CompilerLimit
 
 #[cfg(test)]
 mod tests {
+    use antares_abi::Isa;
+
     use super::*;
 
     #[test]

@@ -51,9 +51,9 @@ impl Shared {
         let failure = blocking(move || cache.get_failure(key.0)).await;
         let failure = failure.map_err(|Panicked| CompileError::Internal)?;
         let error = failure.map(|failure| match failure.reason.as_str() {
-            TIMEOUT => CompileError::Timeout { wall_ms_max: millis(self.limits.wall_time_max) },
-            VIOLATION => CompileError::Violation { detail: failure.detail },
-            FAILED => CompileError::Failed { detail: failure.detail },
+            TIMEOUT => CompileError::Timeout(millis(self.limits.wall_time_max)),
+            VIOLATION => CompileError::Violation(failure.detail),
+            FAILED => CompileError::Failed(failure.detail),
             _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
         });
         Ok(error)
@@ -68,10 +68,10 @@ impl Shared {
                 return self.put_failure(order, (reason, detail), REFUSED_TTL).await;
             }
             CompileError::Timeout { .. } => (TIMEOUT, "", TIMEOUT_TTL),
-            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), TIMEOUT_TTL),
+            CompileError::WorkerLost(detail) => (LOST, detail.as_str(), TIMEOUT_TTL),
             // The same compiler makes the same of the same script.
-            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), REFUSED_TTL),
-            CompileError::Failed { detail } => (FAILED, detail.as_str(), REFUSED_TTL),
+            CompileError::Violation(detail) => (VIOLATION, detail.as_str(), REFUSED_TTL),
+            CompileError::Failed(detail) => (FAILED, detail.as_str(), REFUSED_TTL),
             _ => return,
         };
         let before = self.times_failed(order).await;

@@ -138,7 +138,7 @@ impl Shared {
                 Ok(None)
             }
             Ok(Err(error)) if error.is_for_now() => {
-                Err(CompileError::Busy { queue_ms_max: millis(self.limits.queue_time_max) })
+                Err(CompileError::Busy(millis(self.limits.queue_time_max)))
             }
             Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
             Err(Panicked) => Err(CompileError::Internal),

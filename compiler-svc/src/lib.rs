@@ -1,14 +1,12 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
 #![forbid(unsafe_code)]
 
-mod again;
 pub mod app;
 mod artifact;
 mod belonging;
 mod blocking;
 mod compiler;
 mod convert;
-mod explain;
 mod failures;
 mod find_or_make;
 mod follow;

@@ -35,6 +35,6 @@ fn run(config: &Config) -> anyhow::Result<()> {
     };
     let last = compiler.clone();
     let ready = |health| app::watch_health(compiler, health);
-    host.serve_then(config, served, metrics, ready, async move { last.flush().await })?;
+    host.serve(config, served, metrics, ready, async move { last.flush().await })?;
     Ok(())
 }

@@ -67,8 +67,7 @@ impl operation_service_server::OperationService for OperationService {
             Ok(v1::Priority::Interactive | v1::Priority::Unspecified) => v1::Priority::Interactive,
             Err(_) => {
                 let problem = format!("has no value {priority}");
-                let fault = Fault::invalid("OPTIONS_INVALID", format!("priority {problem}"));
-                return Err(fault.violation("priority", problem).into());
+                return Err(Fault::field("OPTIONS_INVALID", "priority", &problem).into());
             }
         };
         let (account, operations) = (call.account(), &self.0.shared.operations);

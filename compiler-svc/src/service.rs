@@ -6,19 +6,21 @@ use std::{
     time::Duration,
 };
 
-use antares_abi::Sha256Digest;
+use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::Owner;
 use antares_proto::v1::{self, compiler_service_server, get_artifact_response, get_script_response};
 use antares_serve::{CallContext, Fault, HeldBytes, RequestBytes, TENANT};
+use antares_trust::{Facts, Manifest, Refusal};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
+    artifact::CompileError,
+    blocking::blocking,
     compiler::Compiler,
     convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
-    explain::explained,
     learn::Teacher,
     limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
     upload,
@@ -261,4 +263,42 @@ fn owner_of<T>(request: &Request<T>) -> Owner {
 async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {
     let digest = tokio::task::spawn_blocking(move || Sha256Digest::of(&bytes)).await;
     digest.map_err(|error| Fault::internal(&error))
+}
+
+// What is known of a stored artifact.
+
+/// What the store and the signer say of the artifact `key`.
+pub(crate) async fn explained(
+    compiler: &Compiler,
+    key: ArtifactKey,
+) -> Result<v1::ExplainArtifactResponse, Fault> {
+    let Some((bytes, signed)) = compiler.stored_artifact(key).await? else {
+        return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()));
+    };
+    let keyring = compiler.trust().keyring();
+    let explain = move || {
+        let digest = Sha256Digest::of(&bytes);
+        let told = v1::ExplainArtifactResponse {
+            artifact_key: key.to_string(),
+            artifact_sha256: digest.to_string(),
+            artifact_bytes: bytes.len() as u64,
+            refused: Refusal::Malformed.into_str().to_owned(),
+            ..Default::default()
+        };
+        let Some(claimed) = Manifest::claimed(&signed) else { return told };
+        let script = Sha256Digest(claimed.script);
+        let facts = Facts { key, script, digest, length: bytes.len() as u64 };
+        let refused = keyring.verify(&signed, &facts).err();
+        v1::ExplainArtifactResponse {
+            script_sha256: script.to_string(),
+            engine: claimed.engine,
+            target_cpu: claimed.cpu,
+            target_features: claimed.features,
+            key_id: claimed.key_id,
+            not_after_s: claimed.not_after,
+            refused: refused.as_ref().map(Refusal::into_str).unwrap_or_default().to_owned(),
+            ..told
+        }
+    };
+    blocking(explain).await.map_err(|_| CompileError::Internal.into())
 }

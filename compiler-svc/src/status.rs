@@ -22,16 +22,14 @@ impl From<CompileError> for Fault {
                 Self::not_found("SCRIPT_NOT_FOUND", "script", digest.to_string())
             }
             CompileError::Refused { reason, detail } => refused(&reason, &detail),
-            CompileError::Timeout { wall_ms_max } => Self::precondition("COMPILE_TIMEOUT", message)
+            CompileError::Timeout(wall_ms_max) => Self::precondition("COMPILE_TIMEOUT", message)
                 .metadata("compile_wall_ms_max", wall_ms_max.to_string()),
             CompileError::Busy { .. } => Self::exhausted("WORKERS_BUSY", message, RETRY_BUSY),
             CompileError::WorkerLost { .. } => Self::unavailable("WORKER_LOST", message, RETRY_LOST),
             CompileError::Violation { .. } => Self::failed("COMPILER_VIOLATION", message),
             CompileError::Failed { .. } => Self::failed("COMPILE_FAILED", message),
             CompileError::Quota(fault) => fault,
-            CompileError::Internal => {
-                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
-            }
+            CompileError::Internal => Self::logged(),
         }
     }
 }
@@ -57,9 +55,7 @@ impl From<StoreScriptError> for Fault {
             StoreScriptError::WrongDigest => Self::invalid("DIGEST_MISMATCH", message),
             StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
             StoreScriptError::Quota(fault) => fault,
-            StoreScriptError::Internal => {
-                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
-            }
+            StoreScriptError::Internal => Self::logged(),
         }
     }
 }
@@ -75,9 +71,7 @@ impl From<UploadError> for Fault {
             UploadError::TakenOver => Self::aborted("UPLOAD_TAKEN_OVER", message),
             UploadError::NoRoom { .. } => Self::exhausted("UPLOAD_BYTES", message, RETRY_BUSY),
             UploadError::DiskFull => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
-            UploadError::Internal => {
-                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
-            }
+            UploadError::Internal => Self::logged(),
         }
     }
 }
@@ -110,11 +104,11 @@ mod tests {
         check(refusal(LOST), Code::FailedPrecondition, "COMPILE_LOST", false);
         check(refusal(REVOKED), Code::FailedPrecondition, "ARTIFACT_REVOKED", false);
         check(refusal("limit_blocks"), Code::FailedPrecondition, "LIMIT_BLOCKS", false);
-        check(CompileError::Timeout { wall_ms_max: 5 }, Code::FailedPrecondition, "COMPILE_TIMEOUT", false);
-        check(CompileError::Busy { queue_ms_max: 5 }, Code::ResourceExhausted, "WORKERS_BUSY", true);
-        check(CompileError::WorkerLost { detail: detail() }, Code::Unavailable, "WORKER_LOST", true);
-        check(CompileError::Violation { detail: detail() }, Code::Internal, "COMPILER_VIOLATION", false);
-        check(CompileError::Failed { detail: detail() }, Code::Internal, "COMPILE_FAILED", false);
+        check(CompileError::Timeout(5), Code::FailedPrecondition, "COMPILE_TIMEOUT", false);
+        check(CompileError::Busy(5), Code::ResourceExhausted, "WORKERS_BUSY", true);
+        check(CompileError::WorkerLost(detail()), Code::Unavailable, "WORKER_LOST", true);
+        check(CompileError::Violation(detail()), Code::Internal, "COMPILER_VIOLATION", false);
+        check(CompileError::Failed(detail()), Code::Internal, "COMPILE_FAILED", false);
         check(CompileError::Internal, Code::Internal, "INTERNAL", false);
     }
 }

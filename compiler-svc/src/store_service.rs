@@ -10,7 +10,6 @@ use antares_serve::{
     admin::{ISAS, VM_VERSIONS},
     is_operator,
 };
-use antares_tier::CacheTier as _;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{compiler::Compiler, convert::digest, learn::stored_keys, owned::marks_of};
@@ -39,8 +38,7 @@ fn space(kind: i32) -> Result<Space, Fault> {
         Ok(StoredKind::Script) => Ok(Space::Script),
         Ok(StoredKind::Artifact) => Ok(Space::Artifact),
         Ok(StoredKind::Unspecified) | Err(_) => {
-            let problem = "must be a script or an artifact";
-            Err(Fault::invalid("REQUEST_INVALID", format!("kind {problem}")).violation("kind", problem))
+            Err(Fault::field("REQUEST_INVALID", "kind", "must be a script or an artifact"))
         }
     }
 }
@@ -50,10 +48,7 @@ fn page_start(kind: i32, page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
     if page_token.is_empty() {
         return Ok(None);
     }
-    let problem = "is not one of this list";
-    let invalid = || {
-        Fault::invalid("REQUEST_INVALID", format!("page_token {problem}")).violation("page_token", problem)
-    };
+    let invalid = || Fault::field("REQUEST_INVALID", "page_token", "is not one of this list");
     let key = page_token.strip_prefix(&page_prefix(kind)).and_then(|key| key.parse::<Sha256Digest>().ok());
     key.map(|key| Some(key.0)).ok_or_else(invalid)
 }

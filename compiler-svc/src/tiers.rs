@@ -14,8 +14,8 @@ use antares_cache::Space;
 use antares_config::{Config, SharedTier};
 use antares_serve::{Metrics, set_gauge, set_total};
 use antares_tier::{
-    BreakerState, CacheTier as _, FailureKind, LocationError, Memory, Shared, Shared as SharedStore,
-    SharedConfig, StoreLocation,
+    BreakerState, FailureKind, LocationError, Memory, Shared, Shared as SharedStore, SharedConfig,
+    StoreLocation,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;

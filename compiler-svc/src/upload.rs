@@ -98,16 +98,12 @@ impl Parts<'_> {
         let most = self.compiler.limits().script_bytes_max;
         if size > most {
             let problem = format!("must be at most {most} bytes, is {size}");
-            let fault = Fault::invalid("SCRIPT_TOO_LARGE", format!("header.size_bytes {problem}"))
-                .violation("header.size_bytes", problem)
-                .metadata("script_bytes_max", most.to_string());
-            return Err(fault.into());
+            let fault = Fault::field("SCRIPT_TOO_LARGE", "header.size_bytes", &problem);
+            return Err(fault.metadata("script_bytes_max", most.to_string()).into());
         }
         if offset > size {
             let problem = format!("must be at most size_bytes, {size}, is {offset}");
-            let fault = Fault::invalid("UPLOAD_MALFORMED", format!("header.offset {problem}"))
-                .violation("header.offset", problem);
-            return Err(fault.into());
+            return Err(Fault::field("UPLOAD_MALFORMED", "header.offset", &problem).into());
         }
         Ok(Announced { script, size, offset })
     }

@@ -34,7 +34,7 @@ impl Shared {
         };
         let slot = tokio::time::timeout(queue, slots.clone().acquire_owned()).await;
         drop(waiting);
-        let busy = || CompileError::Busy { queue_ms_max: millis(queue) };
+        let busy = || CompileError::Busy(millis(queue));
         let Ok(Ok(slot)) = slot else { return Err(busy()) };
         let is_full = order.tier == CodeTier::Full;
         // Parts of a big script go to workers that nobody else waits for.
@@ -133,14 +133,14 @@ fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummar
         Verdict::Done(Compiled { report, output }) => match (report, output) {
             (CompileReport::Done(summary), Some(library)) => Ok((summary, library)),
             (CompileReport::Done(_), None) => {
-                Err(CompileError::Failed { detail: "the worker gave no library".to_owned() })
+                Err(CompileError::Failed("the worker gave no library".to_owned()))
             }
             (CompileReport::Refused { reason, detail }, _) => Err(CompileError::Refused { reason, detail }),
-            (CompileReport::Failed { detail }, _) => Err(CompileError::Failed { detail }),
+            (CompileReport::Failed { detail }, _) => Err(CompileError::Failed(detail)),
         },
-        Verdict::DeadlineExceeded => Err(CompileError::Timeout { wall_ms_max }),
-        Verdict::SandboxViolation { detail } => Err(CompileError::Violation { detail }),
-        Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost { detail }),
+        Verdict::DeadlineExceeded => Err(CompileError::Timeout(wall_ms_max)),
+        Verdict::SandboxViolation { detail } => Err(CompileError::Violation(detail)),
+        Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost(detail)),
         Verdict::FalseReport { detail } => {
             tracing::error!(detail, "no compile worker's report can be true");
             Err(CompileError::Internal)

@@ -15,7 +15,6 @@ from test_chart import configuration, render
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/reference/configuration.md"
 # Values that are other than the defaults and that the parser takes together.
 OTHERS = {
-    "runner.reuse": "per_execution",
     # Others of these have to fit each other, or a file.
     "tls.client_crl": "",
     "runner.compiler_token_file": "",

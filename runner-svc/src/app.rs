@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_config::{Config, RunnerSection, WorkerReuse};
-use antares_pool::{
-    Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Reuse, ReusePolicy, give_large_blocks_back,
-};
+use antares_config::{Config, RunnerSection};
+use antares_pool::{Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Reuse, give_large_blocks_back};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -15,7 +13,7 @@ use antares_proto::{
 };
 use antares_serve::admin::{ADMIN, AdminService};
 pub use antares_serve::layer_names;
-use antares_serve::{App, Health, Metrics, beat, blocking, keep};
+use antares_serve::{App, Health, beat, blocking, keep};
 use tonic::service::Routes;
 
 use crate::{
@@ -25,8 +23,8 @@ use crate::{
         service::Service,
     },
     profiles::push,
-    runner::{BuildError, Runner},
-    source::{ArtifactSource, remote::RemoteSource},
+    runner::Runner,
+    source::remote::RemoteSource,
 };
 
 /// Full name of the service, for health checks.
@@ -63,27 +61,7 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
 }
 
 fn reuse(runner: &RunnerSection) -> Reuse {
-    Reuse {
-        policy: match runner.reuse {
-            WorkerReuse::PerExecution => ReusePolicy::PerExecution,
-            WorkerReuse::PerArtifact => ReusePolicy::PerArtifact,
-        },
-        idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX),
-        ..Reuse::default()
-    }
-}
-
-/// Makes the runner.
-///
-/// # Errors
-/// The node's address is invalid.
-pub fn build(
-    config: &Config,
-    pool: Pool,
-    source: Arc<dyn ArtifactSource>,
-    metrics: &Metrics,
-) -> Result<Runner, BuildError> {
-    Runner::new(pool, source, config, metrics)
+    Reuse { idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX), ..Reuse::default() }
 }
 
 /// Adds the gRPC service of `runner` to `routes`.
@@ -113,14 +91,10 @@ pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     }
 }
 
-/// Sends profiles to where the configuration says, for as long as the runtime lives. Call it within the
-/// runtime.
-pub fn push_profiles(runner: &Runner) {
-    push::start(runner);
-}
-
-/// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
+/// Tells `health` whether runs can be made, and sends profiles to where the configuration says, for as long as
+/// the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
+    push::start(&runner);
     keep(HEALTH, move || supervise(runner.clone(), health.clone()));
 }
 

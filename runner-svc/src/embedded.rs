@@ -76,7 +76,7 @@ pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, E
     metrics.build_info(&build_facts());
     let compiler = compiler::build(config, pools.compile, metrics)?;
     let source = Arc::new(LocalSource(compiler.clone()));
-    let runner = runner::build(config, pools.run, source, metrics)?;
+    let runner = crate::Runner::new(pools.run, source, config, metrics)?;
     Ok(Both { compiler, runner })
 }
 
@@ -105,7 +105,6 @@ impl Both {
     pub fn watch_health(&self, health: &Health) {
         compiler::watch_health(self.compiler.clone(), health.clone());
         runner::watch_health(self.runner.clone(), health.clone());
-        runner::push_profiles(&self.runner);
     }
 }
 
@@ -123,6 +122,6 @@ pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
         both.app(config)
     };
     let ready = |health| both.watch_health(&health);
-    host.serve_then(config, app, metrics, ready, both.compiler.flush())?;
+    host.serve(config, app, metrics, ready, both.compiler.flush())?;
     Ok(())
 }

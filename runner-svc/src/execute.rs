@@ -25,7 +25,7 @@ use crate::{
         Scheduler,
         lease::{Answered, ScriptRun, TimeLimits},
     },
-    shadow_runs::{ShadowRuns, comparison::RunAgain},
+    shadow_runs::{RunAgain, ShadowRuns},
 };
 
 /// Runs scripts, each once or with many inputs.

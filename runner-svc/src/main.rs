@@ -4,8 +4,8 @@
 use std::{process::ExitCode, sync::Arc};
 
 use antares_config::{Config, Role};
-use antares_runner_svc::{RemoteSource, app};
-use antares_serve::{Host, Metrics, Options, admin::build_facts};
+use antares_runner_svc::{RemoteSource, Runner, app};
+use antares_serve::{Health, Host, Metrics, Options, admin::build_facts};
 use anyhow::Context;
 use clap::Parser;
 
@@ -32,15 +32,15 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(config, &metrics)?)
     };
-    let runner = app::build(config, pool, source.clone(), &metrics)?;
+    let runner = Runner::new(pool, source.clone(), config, &metrics)?;
     let served = {
         let _entered = host.enter();
         app::app(&runner, &source, config)
     };
-    host.serve(config, served, metrics, |health| {
-        app::push_profiles(&runner);
+    let ready = |health: Health| {
         app::watch_compilers(source, health.clone());
         app::watch_health(runner, health);
-    })?;
+    };
+    host.serve(config, served, metrics, ready, async {})?;
     Ok(())
 }

@@ -83,11 +83,8 @@ pub enum SourceError {
         status: Box<Status>,
     },
     /// The source cannot be reached, or stopped in the middle.
-    #[error("the compiler service cannot be reached: {detail}")]
-    Unavailable {
-        /// What happened.
-        detail: String,
-    },
+    #[error("the compiler service cannot be reached: {0}")]
+    Unavailable(String),
     /// The source makes artifacts of another version than this runner takes.
     #[error("the compiler service has key {found} for what is {expected} here: it is of another version")]
     OtherVersion {
@@ -97,17 +94,11 @@ pub enum SourceError {
         found: ArtifactKey,
     },
     /// What came is not what was asked for, or not a library of ours.
-    #[error("what the compiler service sent is invalid: {detail}")]
-    Corrupt {
-        /// What is wrong with it.
-        detail: String,
-    },
+    #[error("what the compiler service sent is invalid: {0}")]
+    Corrupt(String),
     /// The script's native code made a worker break a rule of the fence.
-    #[error("native code {key} is in quarantine: a worker that ran it violated the sandbox policy")]
-    Quarantined {
-        /// Its key.
-        key: ArtifactKey,
-    },
+    #[error("native code {0} is in quarantine: a worker that ran it violated the sandbox policy")]
+    Quarantined(ArtifactKey),
     /// A fault of ours; the log has the particulars.
     #[error("internal error")]
     Internal,

@@ -2,7 +2,6 @@
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
-mod fair_queue;
 pub(crate) mod hot_cells;
 pub(crate) mod hot_programs;
 mod isolated_groups;

@@ -62,7 +62,7 @@ fn why(answer: &v1::VerifyTransactionResponse, program: &[u8]) -> Option<String>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock() {
-    for tenants in ["", "[tenants]\nsalted = true\n"] {
+    for tenants in ["", "[tenants]\nisolation = \"code\"\n"] {
         let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
         let server = start(&issuer, &data, tenants);
         let mut a = Tenant::connect(&server, &issuer, "a").await;
@@ -104,7 +104,7 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
     for is_salted in [false, true] {
         let (issuer, data) = (Issuer::new(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
         let compiler = match is_salted {
-            true => start(&issuer, &data[0], "[tenants]\nsalted = true\n"),
+            true => start(&issuer, &data[0], "[tenants]\nisolation = \"code\"\n"),
             false => {
                 Server::start_program("antares-compiler-svc", &[], &data[0], "[admin]\nloopback = true\n")
             }
@@ -267,7 +267,7 @@ async fn assert_worker_is_own(server: &Server, tenant: Tenant, marks: [i32; 3]) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_one_tenant_asks_changes_nothing_for_another() {
-    for tenants in ["", "[tenants]\nsalted = true\n"] {
+    for tenants in ["", "[tenants]\nisolation = \"code\"\n"] {
         let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
         let server = start(&issuer, &data, tenants);
         let mut a = Tenant::connect(&server, &issuer, "a").await;

@@ -109,7 +109,7 @@ impl Issuer {
     /// `[auth]`, with a tenant for each role.
     pub(crate) fn section(&self) -> String {
         let mut text =
-            format!("[auth]\njwks = {:?}\nissuer = {ISSUER:?}\naudience = {AUDIENCE:?}\n", self.file());
+            format!("[auth]\njwks = {:?}\nissuer = {ISSUER:?}\naudiences = [{AUDIENCE:?}]\n", self.file());
         for role in ROLES {
             text += &format!(
                 "[[auth.rules]]\ntoken = \"role/{role}\"\ntenant = \"t-{role}\"\nroles = [{role:?}]\n"

@@ -20,7 +20,7 @@ use crate::{
 
 const EXECUTE: &str = "antares.v1.RunnerService/Execute";
 
-const SECTION: &str = "issuer = \"https://issuer.test\"\naudience = \"antares\"\n";
+const SECTION: &str = "issuer = \"https://issuer.test\"\naudiences = [\"antares\"]\n";
 
 /// Rotations of the issuer's key under load.
 const ROTATIONS: usize = 5;
@@ -37,7 +37,7 @@ impl Issuer {
             let keys = keys.lock().unwrap();
             (if keys.is_empty() { 503 } else { 200 }, json!({ "keys": *keys }).to_string())
         });
-        format!("[auth]\njwks_uri = \"{url}/keys\"\n{SECTION}")
+        format!("[auth]\njwks = \"{url}/keys\"\n{SECTION}")
     }
 }
 

@@ -102,7 +102,7 @@ async fn a_transaction_teaches_too() {
 async fn lies_of_another_tenant_change_nothing() {
     let elf = guests::hidden().unwrap();
     let cycles = expected(&elf).cycles;
-    for section in ["", "[tenants]\nsalted = true\n"] {
+    for section in ["", "[tenants]\nisolation = \"code\"\n"] {
         let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
         let server = tenants::start(&issuer, &data, section);
         let mut honest = Tenant::connect(&server, &issuer, "honest").await;
@@ -155,7 +155,7 @@ async fn learn_for(
 #[tokio::test(flavor = "multi_thread")]
 async fn only_runners_teach_all() {
     let runner = "[[auth.rules]]\ntoken = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
-    for section in ["", "[tenants]\nshared = true\n"] {
+    for section in ["", "[tenants]\nisolation = \"none\"\n"] {
         let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
         let server = tenants::start(&issuer, &data, &format!("{runner}{section}"));
         let mut honest = Tenant::connect(&server, &issuer, "honest").await;

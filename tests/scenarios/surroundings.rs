@@ -126,7 +126,7 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
         return;
     }
     let data = tempfile::tempdir().unwrap();
-    let sections = "[tuned]\nzygote_workers_max = 3\n[runner]\nreuse = \"per_execution\"\n";
+    let sections = "[tuned]\nzygote_workers_max = 3\n[runner]\nidle_workers_max = 0\n";
     let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     let server = Server::start_under(&before, &data, sections);
     let first = First::of(&server);
@@ -170,7 +170,7 @@ async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
     if !is_root() {
         return;
     }
-    let (_data, server, mut client) = serving("[runner]\nreuse = \"per_execution\"\n").await;
+    let (_data, server, mut client) = serving("[runner]\nidle_workers_max = 0\n").await;
     runs(client.execute(script()).await);
     let zygote = server.zygote("antares-run-worker").unwrap();
     let limits = fs::read_to_string(format!("/proc/{zygote}/limits")).unwrap();

@@ -178,7 +178,8 @@ async fn what_a_tenant_uploads_is_nobody_else_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_share_what_they_are_told_to_share_and_no_time_where_keys_are_salted() {
     let elf = variant("exit-imc", 2);
-    for (section, is_shared) in [("[tenants]\nshared = true\n", true), ("[tenants]\nsalted = true\n", false)]
+    for (section, is_shared) in
+        [("[tenants]\nisolation = \"none\"\n", true), ("[tenants]\nisolation = \"code\"\n", false)]
     {
         let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
         let server = start(&issuer, &data, section);

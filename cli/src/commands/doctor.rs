@@ -14,15 +14,15 @@ use crate::{args::DoctorArgs, failure::Failure, local::workers::failed, output};
 const PRICES: [(Layer, &str); 3] = [
     (
         Layer::StoreBypass,
-        "sandbox.limit_store_bypass keeps a script from reading its own worker past its stores (Spectre v4); costs 12 % of the speed, up to 59 %",
+        "store_bypass in sandbox.speculation_limits keeps a script from reading its own worker past its stores (Spectre v4); costs 12 % of the speed, up to 59 %",
     ),
     (
         Layer::IndirectBranches,
-        "sandbox.limit_indirect_branches keeps tenants who share a core from steering each other's branches (Spectre v2); costs up to half of the speed where cores have two threads",
+        "indirect_branches in sandbox.speculation_limits keeps tenants who share a core from steering each other's branches (Spectre v2); costs up to half of the speed where cores have two threads",
     ),
     (
         Layer::CoreScheduling,
-        "sandbox.core_scheduling keeps others from the threads of a worker's core; costs up to half of a machine whose cores have two threads",
+        "core_scheduling in sandbox.speculation_limits keeps others from the threads of a worker's core; costs up to half of a machine whose cores have two threads",
     ),
 ];
 

@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_config::ConfigFile;
-use antares_tier::{CacheTier as _, ListedObject, Shared, SharedConfig, Space, StoreLocation};
+use antares_tier::{ListedObject, Shared, SharedConfig, Space, StoreLocation};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 

@@ -144,12 +144,11 @@ auth:
   jwks: /etc/antares-jwks/jwks.json
   {{- end }}
   {{- with $auth.jwksUri }}
-  jwks_uri: {{ . | quote }}
+  jwks: {{ . | quote }}
   {{- end }}
   {{- if or $auth.jwksSecret $auth.jwksUri }}
   issuer: {{ $auth.issuer | quote }}
-  audience: {{ $auth.audience | quote }}
-  audiences: {{ $auth.audiences | toJson }}
+  audiences: {{ prepend $auth.audiences $auth.audience | toJson }}
   {{- end }}
   rules: {{ $auth.rules | toJson }}
 {{- end }}
@@ -157,8 +156,7 @@ auth:
 quotas: {{ toJson . }}
 {{- end }}
 tenants:
-  shared: {{ .Values.tenants.shared }}
-  salted: {{ .Values.tenants.salted }}
+  isolation: {{ .Values.tenants.shared | ternary "none" (.Values.tenants.salted | ternary "code" "uploads") | quote }}
 {{- if .Values.audit.enabled }}
 audit:
   target: {{ .Values.audit.target | quote }}
@@ -177,8 +175,7 @@ trace:
   sample_ratio: {{ .Values.trace.sampleRatio }}
 sandbox:
   allow_degraded: {{ .Values.sandbox.allowDegraded | toJson }}
-  limit_store_bypass: {{ .Values.sandbox.limitStoreBypass }}
-  limit_indirect_branches: {{ .Values.sandbox.limitIndirectBranches }}
+  speculation_limits: {{ .Values.sandbox.speculationLimits | toJson }}
 {{- end -}}
 
 {{/* What the chart itself says of compiling, of running, and of both in one: sections of their files. */}}

@@ -62,7 +62,7 @@ impl Artifacts {
         let is_barred = |key: &ArtifactKey| self.ready.quarantine.has(Suspect::of(account, *key));
         let barred = CodeTier::ALL.map(key).into_iter().find(is_barred);
         if let Some(key) = barred {
-            return Err(SourceError::Quarantined { key });
+            return Err(SourceError::Quarantined(key));
         }
         let ready = |tier| {
             let key = key(tier);
@@ -129,7 +129,7 @@ impl Artifacts {
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
         let is_barred = |native: &Native| self.ready.quarantine.has(Suspect::of(account, native.key));
         if let Some((native, _)) = fetched.as_ref().filter(|(native, _)| is_barred(native)) {
-            return Err(SourceError::Quarantined { key: native.key });
+            return Err(SourceError::Quarantined(native.key));
         }
         if let Some((native, hints)) = &fetched {
             self.hints.record(Subject::of(account, native.script, native.options), *hints);
@@ -185,11 +185,11 @@ async fn take_library(
         Ok(Err(LibraryError::Refused(refusal))) => {
             refused.with_label_values(&[refusal.into_str()]).inc();
             tracing::error!(key = %facts.key, reason = refusal.into_str(), "native code is refused");
-            Err(SourceError::Corrupt { detail: refusal.to_string() })
+            Err(SourceError::Corrupt(refusal.to_string()))
         }
         Ok(Err(error)) => {
             tracing::error!(error = chain(&error), "a library was turned down");
-            Err(SourceError::Corrupt { detail: chain(&error) })
+            Err(SourceError::Corrupt(chain(&error)))
         }
         Err(_) => Err(SourceError::Internal),
     }

@@ -89,7 +89,7 @@ impl Artifacts {
             if elf.digest() == digest {
                 Ok(Arc::new(elf))
             } else {
-                Err(SourceError::Corrupt { detail: format!("a script with digest {}", elf.digest()) })
+                Err(SourceError::Corrupt(format!("a script with digest {}", elf.digest())))
             }
         });
         let elf = fetched.await.unwrap_or(Err(SourceError::Internal))?;

@@ -28,7 +28,7 @@ use crate::{
     ended::{Ended, ExecuteError, Verified},
     limits::{DIAGNOSES_AT_ONCE_MAX, DIAGNOSES_OF_BATCH_MAX, DIAGNOSIS_BYTES_MAX, DIAGNOSIS_TIME_MAX},
     scheduler::{Scheduler, lease::TimeLimits},
-    shadow_runs::comparison::VerifyAgain,
+    shadow_runs::VerifyAgain,
     tenant::Tenant,
 };
 

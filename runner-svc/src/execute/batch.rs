@@ -29,7 +29,7 @@ use crate::{
     },
     limits::BATCH_OUTPUT_BYTES_MAX,
     scheduler::lease::{Leased, TimeLimits},
-    shadow_runs::comparison::BatchAgain,
+    shadow_runs::BatchAgain,
     source::Fallback,
     tenant::Tenant,
 };

@@ -96,6 +96,5 @@ pub(crate) async fn next_message<M>(
 
 /// What is wrong with a session whose first message is another one.
 pub(crate) fn no_start() -> Status {
-    let problem = "must be the first message";
-    Fault::invalid("REQUEST_INVALID", format!("start {problem}")).violation("start", problem).into()
+    Fault::field("REQUEST_INVALID", "start", "must be the first message").into()
 }

@@ -6,11 +6,11 @@ pub(crate) mod transaction;
 
 use std::{num::NonZeroU64, time::Duration};
 
-use antares_abi::{BailoutReason, CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
+use antares_abi::{BailoutReason, CompileOptions, DEBUG_BYTES_MAX};
 use antares_config::{RunnerSection, millis};
 use antares_pool::job::{RunJob, RunOutcome, RunReport, Tier};
 use antares_proto::v1;
-use antares_serve::admin::{ISAS, VM_VERSIONS, quotas, sandbox, versions};
+use antares_serve::admin::{ISAS, VM_VERSIONS, code_tier, compile_options, quotas, sandbox, versions};
 use antares_serve::{Account, Fault};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
@@ -31,11 +31,11 @@ const SYSCALLS: [u32; 2] = [93, 2177];
 
 /// Everything that is wrong with a request.
 #[derive(Debug, Default)]
-struct Violations(Vec<(&'static str, String)>);
+struct Violations(Vec<(String, String)>);
 
 impl Violations {
-    fn record(&mut self, field: &'static str, problem: impl Into<String>) {
-        self.0.push((field, problem.into()));
+    fn record(&mut self, field: impl Into<String>, problem: impl Into<String>) {
+        self.0.push((field.into(), problem.into()));
     }
 
     /// Notes a value beyond `most`.
@@ -132,8 +132,7 @@ fn script(
             let most = limits.script_bytes_max;
             if elf.len() as u64 > most {
                 let problem = format!("must be at most {most} bytes, is {}", elf.len());
-                let fault = Fault::invalid("SCRIPT_TOO_LARGE", format!("script.elf {problem}"));
-                return Err(fault.violation("script.elf", problem));
+                return Err(Fault::field("SCRIPT_TOO_LARGE", "script.elf", &problem));
             }
             return Ok(Some(Script::Inline(elf)));
         }
@@ -154,20 +153,8 @@ fn tier(number: i32, wrong: &mut Violations) -> Option<Tier> {
 }
 
 fn options(options: v1::ScriptOptions, wrong: &mut Violations) -> Option<CompileOptions> {
-    let vm_version = options.vm_version.unwrap_or(2);
-    if !VM_VERSIONS.contains(&vm_version) {
-        wrong.record("script.options.vm_version", format!("must be 0, 1 or 2, is {vm_version}"));
-        return None;
-    }
-    let isa = match options.isa.as_deref().map(str::parse::<Isa>) {
-        None => Isa::of_version(vm_version),
-        Some(Ok(isa)) => isa,
-        Some(Err(error)) => {
-            wrong.record("script.options.isa", error.to_string());
-            return None;
-        }
-    };
-    Some(CompileOptions { vm_version, isa })
+    let wrong = |(field, problem)| wrong.record(format!("script.options.{field}"), problem);
+    compile_options(options).map_err(wrong).ok()
 }
 
 /// The answer to an execution.
@@ -234,11 +221,7 @@ fn artifact_use(native: Option<Origin>) -> v1::ArtifactUse {
         return v1::ArtifactUse { key: String::new(), cache: cache.into(), code_tier: code_tier.into() };
     };
     let cache = if made_ms.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };
-    let code_tier = match tier {
-        CodeTier::Baseline => v1::CodeTier::Baseline,
-        CodeTier::Full => v1::CodeTier::Full,
-    };
-    v1::ArtifactUse { key: key.to_string(), cache: cache.into(), code_tier: code_tier.into() }
+    v1::ArtifactUse { key: key.to_string(), cache: cache.into(), code_tier: code_tier(tier).into() }
 }
 
 fn fallback_name(fallback: Option<Fallback>) -> String {
@@ -326,6 +309,7 @@ fn runner_limits(limits: &RunnerSection, message_bytes_max: u64) -> v1::RunnerLi
 
 #[cfg(test)]
 mod tests {
+    use antares_abi::Isa;
     use tonic::Status;
     use tonic_types::StatusExt;
 

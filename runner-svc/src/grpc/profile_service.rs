@@ -50,11 +50,8 @@ impl ProfileService {
         field: &str,
     ) -> Result<Named, Fault> {
         let v1::ProfileSelection { script, window_ms } = selection.unwrap_or_default();
-        let script = match script.as_deref().map(str::parse::<Sha256Digest>) {
-            None => None,
-            Some(Ok(digest)) => Some(digest),
-            Some(Err(error)) => return Err(invalid(&format!("{field}.script"), &error.to_string())),
-        };
+        let script = script.as_deref().map(str::parse::<Sha256Digest>).transpose();
+        let script = script.map_err(|error| invalid(&format!("{field}.script"), &error.to_string()))?;
         let window = window_ms.map(Duration::from_millis);
         let found = named(&self.runner, &tenant.account, Some(&tenant.name), script, window).await;
         found.ok_or_else(|| {

@@ -39,9 +39,7 @@ impl From<ExecuteError> for Status {
             }
             ExecuteError::Quota(fault) => fault.into(),
             ExecuteError::Pool(error) => Fault::internal(&error).into(),
-            ExecuteError::Internal | ExecuteError::FalseReport { .. } => {
-                Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
-            }
+            ExecuteError::Internal | ExecuteError::FalseReport { .. } => Fault::logged().into(),
             ExecuteError::Source(error) => source_status(error, message),
         }
     }
@@ -74,9 +72,7 @@ fn source_status(error: SourceError, message: String) -> Status {
         SourceError::OtherVersion { .. } => Fault::precondition("SOURCE_OTHER_VERSION", message).into(),
         SourceError::Quarantined { .. } => Fault::precondition("QUARANTINED", message).into(),
         SourceError::Corrupt { .. } => Fault::failed("COMPILE_FAILED", message).into(),
-        SourceError::Internal => {
-            Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
-        }
+        SourceError::Internal => Fault::logged().into(),
     }
 }
 
@@ -106,14 +102,14 @@ pub(crate) fn source_error(script: Sha256Digest, status: Status) -> SourceError 
         (Code::ResourceExhausted, _) => Fallback::WorkersBusy,
         (Code::Unavailable, Some("WORKER_LOST")) => Fallback::CompileFailed,
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unimplemented, _) => {
-            return SourceError::Unavailable { detail: status.message().to_owned() };
+            return SourceError::Unavailable(status.message().to_owned());
         }
         // Without a reason it is not an answer of the service but trouble on the way (a connection that
         // broke).
         (Code::Unknown | Code::Internal, None) => {
-            return SourceError::Unavailable { detail: status.message().to_owned() };
+            return SourceError::Unavailable(status.message().to_owned());
         }
-        (Code::DataLoss, _) => return SourceError::Corrupt { detail: status.message().to_owned() },
+        (Code::DataLoss, _) => return SourceError::Corrupt(status.message().to_owned()),
         _ => Fallback::CompileFailed,
     };
     SourceError::NoArtifact { why, status: Box::new(status) }
@@ -191,7 +187,7 @@ mod tests {
         assert!(status.message().len() < 1_000 && status.details().len() < 2_000);
         let source = |error| ExecuteError::Source(error);
         check(source(SourceError::ScriptNotFound(digest())), Code::NotFound, "SCRIPT_NOT_FOUND", false);
-        let unavailable = SourceError::Unavailable { detail: detail() };
+        let unavailable = SourceError::Unavailable(detail());
         check(source(unavailable), Code::Unavailable, "SOURCE_UNAVAILABLE", true);
         let too_large = PoolError::JobTooLarge { bytes: 2, bytes_max: 1 };
         check(ExecuteError::Pool(too_large), Code::InvalidArgument, "REQUEST_INVALID", false);

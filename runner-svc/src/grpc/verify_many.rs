@@ -249,7 +249,7 @@ fn check_batch(transactions: &[v1::SharedTransaction], most: u64) -> Result<(), 
 
 /// A mistake in a field of a request.
 pub(crate) fn wrong(field: &str, problem: &str) -> Fault {
-    Fault::invalid("REQUEST_INVALID", format!("{field} {problem}")).violation(field, problem)
+    Fault::field("REQUEST_INVALID", field, problem)
 }
 
 #[cfg(test)]

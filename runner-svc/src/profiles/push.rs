@@ -3,26 +3,26 @@
 //! Runs never wait for it: they only add to profiles in memory, whose number and size are bounded. A collector
 //! that is away or slow costs profiles, which are counted and not sent again.
 
-mod otlp;
-
 use std::{
     num::NonZeroU64,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use antares_config::ProfilePush;
-use antares_serve::{Account, keep};
+use antares_config::{ProfilePush, Trace};
+use antares_profile_view::otlp_request;
+use antares_serve::{Account, TelemetryError, keep, otlp_channel};
+use opentelemetry_proto::tonic::collector::profiles::v1development::{
+    ExportProfilesServiceRequest, profiles_service_client::ProfilesServiceClient,
+};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tonic::transport::Channel;
 
 use crate::{
-    grpc::profile_service::{with_programs, work},
+    grpc::profile_service::{Named, with_programs, work},
     limits::PUSH_FAILURES_MAX,
     metrics::PushResult,
-    profiles::{
-        entry::{Entry, ProfileKey},
-        push::otlp::{Otlp, PushError, Window},
-    },
+    profiles::entry::{Entry, ProfileKey},
     runner::Runner,
 };
 
@@ -90,4 +90,68 @@ async fn push(
     let writer = otlp.clone();
     let request = work(move || writer.request(&named, window)).await.map_err(|_| PushError::Unwritten)?;
     timeout(longest, otlp.send(request)).await.unwrap_or(Err(PushError::Timeout(longest)))
+}
+
+// OTLP profiles (v1development) over gRPC.
+
+/// Why a receiver did not take a profile.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PushError {
+    #[error("the receiver did not answer within {0:?}")]
+    Timeout(Duration),
+    #[error("the receiver answered {0}")]
+    Refused(String),
+    #[error("the profile cannot be written")]
+    Unwritten,
+}
+
+/// The time that a profile is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) start: SystemTime,
+    pub(crate) end: SystemTime,
+}
+
+/// A receiver of OTLP. Connects when it is needed, and again after it was lost.
+pub(crate) struct Otlp {
+    client: ProfilesServiceClient<Channel>,
+    /// Cycles between samples, on average.
+    period: i64,
+}
+
+impl Otlp {
+    /// The receiver of `trace`. Call it within a runtime.
+    pub(crate) fn new(trace: &Trace, sample_cycles: u64) -> Result<Self, TelemetryError> {
+        let (channel, _) = otlp_channel(trace)?;
+        let period = i64::try_from(sample_cycles).unwrap_or(i64::MAX);
+        Ok(Self { client: ProfilesServiceClient::new(channel), period })
+    }
+
+    /// What to send of `named`: receivers refuse profiles without a time.
+    pub(crate) fn request(&self, named: &Named, window: Window) -> ExportProfilesServiceRequest {
+        let mut request = otlp_request(&named.view(), &named.labels);
+        let start = since_epoch(window.start);
+        let took = since_epoch(window.end).saturating_sub(start);
+        let scopes = request.resource_profiles.iter_mut().flat_map(|resource| &mut resource.scope_profiles);
+        for profile in scopes.flat_map(|scope| &mut scope.profiles) {
+            profile.time_unix_nano = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
+            profile.duration_nano = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            profile.period = self.period;
+        }
+        request
+    }
+
+    pub(crate) async fn send(&self, request: ExportProfilesServiceRequest) -> Result<(), PushError> {
+        let answer = self.client.clone().export(request).await;
+        let answer = answer.map_err(|status| PushError::Refused(status.to_string()))?;
+        match answer.into_inner().partial_success {
+            Some(partial) if partial.rejected_profiles > 0 => Err(PushError::Refused(partial.error_message)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Time since 1970; zero before that.
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }

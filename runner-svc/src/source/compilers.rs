@@ -7,7 +7,7 @@
 use std::{path::Path, time::Duration};
 
 use antares_client::{
-    Connector, Error, TlsClient, TlsError, TlsFiles,
+    Connector, Error, TlsClient, TlsError,
     balance::Balance,
     circuit_breaker::CircuitSettings,
     credentials::{Connection, Credentials, Token, bearer},
@@ -97,10 +97,9 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
 /// The compilers that `config` names, looked up again for ever: for calls of the runner, and for those that it
 /// passes on. Call it within a runtime.
 pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 2], RemoteError> {
-    let (limits, files) = (&config.runner, config.compiler_tls.clone());
-    let files = TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key };
+    let limits = &config.runner;
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
-    let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
+    let tls = is_tls.then(|| TlsClient::load(&config.compiler_tls)).transpose()?;
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
     let follow = |task, settings, window_bytes| {

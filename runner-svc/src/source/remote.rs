@@ -94,7 +94,7 @@ impl RemoteSource {
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
+        let mut worst = SourceError::Unavailable("there is no compiler".to_owned());
         for server in self.compilers.ranked(&script.0) {
             let answer = call(self.credentials.on(server.channel())).await;
             let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
@@ -274,17 +274,14 @@ fn hints(text: &str) -> Result<Option<Sha256Digest>, SourceError> {
 }
 
 fn parse(text: &str) -> Result<Sha256Digest, SourceError> {
-    text.parse()
-        .map_err(|error: antares_abi::KeyParseError| SourceError::Corrupt { detail: error.to_string() })
+    text.parse().map_err(|error: antares_abi::KeyParseError| SourceError::Corrupt(error.to_string()))
 }
 
 fn tier(compiled: &v1::CompileResponse) -> Result<CodeTier, SourceError> {
     match compiled.code_tier() {
         v1::CodeTier::Baseline => Ok(CodeTier::Baseline),
         v1::CodeTier::Full => Ok(CodeTier::Full),
-        v1::CodeTier::Unspecified => {
-            Err(SourceError::Corrupt { detail: "the answer names no code tier".to_owned() })
-        }
+        v1::CodeTier::Unspecified => Err(SourceError::Corrupt("the answer names no code tier".to_owned())),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         lease::{Answered, Leasable, Leased, TimeLimits, is_answer},
         queue::Slot,
     },
-    shadow_runs::comparison::VerifyAgain,
+    shadow_runs::VerifyAgain,
     source::Fallback,
     verify::{
         TransactionVerifier,

@@ -124,7 +124,7 @@ impl HotCells {
             let cell = HotCell::of(source.script(digest).await?).await?;
             match cell.sealed.digest() {
                 found if found == digest => Ok(Arc::new(cell)),
-                found => Err(SourceError::Corrupt { detail: format!("data with digest {found}") }),
+                found => Err(SourceError::Corrupt(format!("data with digest {found}"))),
             }
         });
         let cell = fetched.await.unwrap_or(Err(SourceError::Internal))?;

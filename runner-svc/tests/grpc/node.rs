@@ -105,7 +105,7 @@ impl Node {
         let metrics = Metrics::new();
         let pool = runner_app::start_pool(&config).expect("workers are built and start");
         let source = Arc::new(RemoteSource::new(&config, &metrics).unwrap());
-        let runner = runner_app::build(&config, pool, source.clone(), &metrics).unwrap();
+        let runner = antares_runner_svc::Runner::new(pool, source.clone(), &config, &metrics).unwrap();
         let app = runner_app::app(&runner, &source, &config);
         Self::serve(&config, app, metrics, data, |health| {
             runner_app::watch_compilers(source, health.clone());

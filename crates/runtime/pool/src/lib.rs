@@ -67,7 +67,7 @@ pub use hosted::{HostPipes, Hosted, ParentLink, ParentPipes, is_hosted, serve_ho
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, worker_path};
 pub use process_state::{ProcessKind, settle};
-pub use reuse::{Renewal, Reuse, ReusePolicy};
+pub use reuse::{Renewal, Reuse};
 pub use script::{COMPILE_HEAD_START, LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};
 pub use standalone::{StandaloneWorker, in_memory, is_standalone, serve_standalone};

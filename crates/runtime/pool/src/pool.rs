@@ -13,7 +13,7 @@ use antares_abi::COMPILE_WALL_TIMES;
 use antares_sandbox::LayerStatus;
 
 use crate::{
-    PoolConfig, PoolError, PoolStats, ReusePolicy, Sealed, StartedRun, Until, Verdict,
+    PoolConfig, PoolError, PoolStats, Sealed, StartedRun, Until, Verdict,
     call::{Call, Job},
     checks::{Known, KnownRun, KnownVerification},
     control_group::Groups,
@@ -134,7 +134,7 @@ impl Pool {
 
     fn kind_of(&self, work: impl FnOnce() -> Work) -> Option<Kind> {
         let kind = || Kind { tenant: Arc::clone(&self.tenant), work: work() };
-        (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact && !self.is_fresh).then(kind)
+        (self.owner.ledger.reuse().idle_max > 0 && !self.is_fresh).then(kind)
     }
 
     /// A verification, with what its worker is told of its files.

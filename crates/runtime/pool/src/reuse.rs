@@ -13,32 +13,20 @@ use crate::{channel::Channel, job::Tier};
 /// would end it in the middle of somebody's job.
 const BUSY_MAX: Duration = Duration::from_secs(60);
 
-/// What a worker that did its job well may do next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReusePolicy {
-    /// Nothing: each job gets a worker of its own.
-    PerExecution,
-    /// Jobs of the same tenant with the same script and the same native code; transactions of the same tenant
-    /// whose native code and shared cells the worker has.
-    #[default]
-    PerArtifact,
-}
-
-/// How workers are used again. A worker is used again only after a run that came to its own end in one tier;
+/// How workers are used again: for jobs of the same tenant with the same script and the same native code, and
+/// for transactions of the same tenant whose native code and shared cells the worker has; only after a run that came to its own end in one tier;
 /// after anything else (an error, a limit, a tier given up, a deadline, a violation) it is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// Which jobs share one.
-    pub policy: ReusePolicy,
     /// Runs after which a worker is replaced.
     pub runs_max: u64,
-    /// Workers that wait for another job, at most, beside those that work.
+    /// Workers that wait for another job, at most, beside those that work; 0 gives each job one of its own.
     pub idle_max: usize,
 }
 
 impl Default for Reuse {
     fn default() -> Self {
-        Self { policy: ReusePolicy::default(), runs_max: 10_000, idle_max: 16 }
+        Self { runs_max: 10_000, idle_max: 16 }
     }
 }
 

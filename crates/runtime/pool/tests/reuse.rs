@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_pool::{Pool, PoolConfig, Reuse, ReusePolicy, Sealed, Verdict, job::RunJob};
+use antares_pool::{Pool, PoolConfig, Reuse, Sealed, Verdict, job::RunJob};
 use rustix::process::{Signal, kill_process};
 
 #[path = "hostile/pool.rs"]
@@ -81,7 +81,7 @@ fn a_worker_that_went_wrong_does_no_other_job() {
 #[test]
 fn workers_are_used_again_as_configured() {
     let start = |reuse| Pool::start(PoolConfig { reuse, ..PoolConfig::new(worker(), 2) }).unwrap();
-    let pool = start(Reuse { policy: ReusePolicy::PerExecution, ..Reuse::default() });
+    let pool = start(Reuse { idle_max: 0, ..Reuse::default() });
     stay(&pool);
     stay(&pool);
     assert_eq!((pool.stats().spawned_total, pool.stats().resting), (2, 0));

@@ -8,6 +8,7 @@ use std::{
 use antares_proto::v1::{self, verify_transaction_request::Transaction};
 use bytes::Bytes;
 use tokio_stream::{Stream, StreamExt as _};
+use tonic::Status;
 
 use crate::{
     Builder, Error, Session, VerifySession,
@@ -52,21 +53,12 @@ impl Client {
         script: Script,
         request: v1::ExecuteRequest,
     ) -> Result<v1::ExecuteResponse, Error> {
-        let (script, request) = (&script, &request);
-        let options = &request.script.as_ref().and_then(|script| script.options.clone());
-        let attempt = |link: Link| async move {
-            let named = |naming| v1::ExecuteRequest {
-                script: Some(script.message(naming, options.clone())),
-                ..request.clone()
-            };
-            let ask = |naming| {
-                let (mut runner, call) = (link.runner(), link.request(named(naming)));
-                async move { Ok(runner.execute(call).await?.into_inner()) }
-            };
-            let began = Instant::now();
-            by_digest_first(ask, async |status| upload_script(&link, script, status, began).await).await
+        let ask = |link: &Link, script| {
+            let named = v1::ExecuteRequest { script: Some(script), ..request.clone() };
+            let (mut runner, call) = (link.runner(), link.request(named));
+            async move { Ok(runner.execute(call).await?.into_inner()) }
         };
-        self.inner.call(self.deadline, attempt).await
+        self.with_script(&script, request.script.as_ref(), ask).await
     }
 
     /// Runs `script` with each of the inputs. `request` has everything else; of its script only the options
@@ -79,19 +71,29 @@ impl Client {
         script: Script,
         request: v1::ExecuteBatchRequest,
     ) -> Result<v1::ExecuteBatchResponse, Error> {
-        let (script, request) = (&script, &request);
-        let options = &request.script.as_ref().and_then(|script| script.options.clone());
+        let ask = |link: &Link, script| {
+            let named = v1::ExecuteBatchRequest { script: Some(script), ..request.clone() };
+            let (mut runner, call) = (link.runner(), link.request(named));
+            async move { Ok(runner.execute_batch(call).await?.into_inner()) }
+        };
+        self.with_script(&script, request.script.as_ref(), ask).await
+    }
+
+    /// A call that names `script` by its digest first. `given` is the script of the caller's request.
+    async fn with_script<T, F>(
+        &self,
+        script: &Script,
+        given: Option<&v1::Script>,
+        ask: impl Fn(&Link, v1::Script) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let (ask, options) = (&ask, given.and_then(|given| given.options.as_ref()));
         let attempt = |link: Link| async move {
-            let named = |naming| v1::ExecuteBatchRequest {
-                script: Some(script.message(naming, options.clone())),
-                ..request.clone()
-            };
-            let ask = |naming| {
-                let (mut runner, call) = (link.runner(), link.request(named(naming)));
-                async move { Ok(runner.execute_batch(call).await?.into_inner()) }
-            };
+            let named = |naming| ask(&link, script.message(naming, options.cloned()));
             let began = Instant::now();
-            by_digest_first(ask, async |status| upload_script(&link, script, status, began).await).await
+            by_digest_first(named, async |status| upload_script(&link, script, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }

@@ -10,19 +10,14 @@ use crate::{check::Checker, section::section};
 section! {
 /// Who may call.
 "auth": RawAuth {
-    /// JWKS file with the keys of the issuer of tokens; without it and `jwks_uri` there are no tokens.
-    jwks: file;
-    /// The issuer's `jwks_uri` instead of a file; read again every five minutes, and for an unknown key.
-    jwks_uri: text;
-    /// PEM file with the authorities of `jwks_uri`; empty for those of the system.
+    /// The keys of the issuer of tokens: a JWKS file, or the issuer's `jwks_uri` (`https://...`), which is read
+    /// again every five minutes, and for an unknown key; empty for no tokens.
+    jwks: text;
+    /// PEM file with the authorities of that URL; empty for those of the system.
     jwks_ca: file;
-    /// How long the last keys are in force while `jwks_uri` fails.
-    jwks_age_ms_max: time = 86_400_000;
     /// Issuer (`iss`) that tokens must name.
     issuer: text;
-    /// Audience (`aud`) that tokens must be for.
-    audience: text;
-    /// Further audiences.
+    /// Audiences, one of which tokens must be for (`aud`).
     audiences: list;
     /// Who is which tenant with which roles; the first rule that fits counts.
     rules: rules;
@@ -52,6 +47,9 @@ section! {
 
 /// Maximum clock difference between issuer and server.
 const LEEWAY: Duration = Duration::from_secs(60);
+
+/// How long the last keys are in force while their URL fails.
+const KEY_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// Maximum length of a tenant's name in bytes.
 pub const TENANT_BYTES_MAX: usize = 64;
@@ -171,13 +169,14 @@ impl RawAuth {
         let jwt = self.key_source(checker).map(|keys| Jwt {
             keys,
             issuer: self.issuer.clone(),
-            audiences: [std::slice::from_ref(&self.audience), &self.audiences[..]].concat(),
+            audiences: self.audiences.clone(),
             leeway: LEEWAY,
         });
-        for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {
-            match (&jwt, value.is_empty()) {
-                (Some(_), true) => checker.record(key, "is needed with auth.jwks and auth.jwks_uri"),
-                (None, false) => checker.record(key, "makes no sense without auth.jwks or auth.jwks_uri"),
+        let has_audience = self.audiences.iter().any(|audience| !audience.is_empty());
+        for (key, has) in [("auth.issuer", !self.issuer.is_empty()), ("auth.audiences", has_audience)] {
+            match (&jwt, has) {
+                (Some(_), false) => checker.record(key, "is needed with auth.jwks"),
+                (None, true) => checker.record(key, "makes no sense without auth.jwks"),
                 _ => {}
             }
         }
@@ -194,26 +193,22 @@ impl RawAuth {
 
     /// Whether tokens are accepted.
     pub(crate) fn has_tokens(&self) -> bool {
-        !self.jwks.is_empty() || !self.jwks_uri.is_empty()
+        !self.jwks.is_empty()
     }
 
     fn key_source(&self, checker: &mut Checker) -> Option<KeySource> {
         let ca = checker.file("auth.jwks_ca", &self.jwks_ca);
-        let age_max = checker.time("auth.jwks_age_ms_max", &self.jwks_age_ms_max);
-        if self.jwks_uri.is_empty() {
+        if !self.jwks.contains("://") {
             if ca.is_some() {
-                checker.record("auth.jwks_ca", "makes no sense without auth.jwks_uri");
+                checker.record("auth.jwks_ca", "makes no sense where auth.jwks is not https://");
             }
-            return checker.file("auth.jwks", &self.jwks).map(KeySource::File);
-        }
-        if !self.jwks.is_empty() {
-            checker.record("auth.jwks_uri", "makes no sense with auth.jwks");
+            return self.has_tokens().then(|| KeySource::File(PathBuf::from(&self.jwks)));
         }
         // Whoever can change the answer can sign tokens.
-        if !is_local(&self.jwks_uri) {
-            checker.url_of("auth.jwks_uri", &self.jwks_uri, &["https"]);
+        if !is_local(&self.jwks) {
+            checker.url_of("auth.jwks", &self.jwks, &["https"]);
         }
-        Some(KeySource::Uri { url: self.jwks_uri.clone(), ca, age_max })
+        Some(KeySource::Uri { url: self.jwks.clone(), ca, age_max: KEY_AGE_MAX })
     }
 }
 
@@ -242,7 +237,7 @@ impl RawRule {
         };
         let (pattern, is_asked, needed) = match &fits {
             Fits::Certificate(pattern) => (pattern, auth.certificates, "tls.client_ca"),
-            Fits::Token { pattern, .. } => (pattern, auth.jwt.is_some(), "auth.jwks or auth.jwks_uri"),
+            Fits::Token { pattern, .. } => (pattern, auth.jwt.is_some(), "auth.jwks"),
         };
         let has_claim = !self.claim.is_empty() || !self.roles_claim.is_empty();
         if has_claim && matches!(fits, Fits::Certificate(_)) {

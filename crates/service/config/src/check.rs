@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use crate::services::SpeculationLimit;
+
 /// Maximum of a time in milliseconds: a year. Sums of larger times could overflow.
 pub(crate) const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
 
@@ -21,21 +23,6 @@ pub(crate) const WORKERS_MAX: u64 = 1024;
 #[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a worker does after a successful run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerReuse {
-    /// It exits.
-    PerExecution,
-    /// It waits for another run of the same script and native code for the same tenant.
-    PerArtifact,
-}
-
-impl WorkerReuse {
-    /// The names in the configuration.
-    const NAMES: [(&str, Self); 2] =
-        [("per_execution", Self::PerExecution), ("per_artifact", Self::PerArtifact)];
 }
 
 /// The errors found so far. Its methods return some value even for an invalid input; [`Checker::finish`] then
@@ -134,6 +121,10 @@ impl Checker {
         text.to_owned()
     }
 
+    pub(crate) fn speculation(&mut self, _: &str, limits: &[SpeculationLimit]) -> Vec<SpeculationLimit> {
+        limits.to_vec()
+    }
+
     pub(crate) fn list(&mut self, _: &str, list: &[String]) -> Vec<String> {
         list.to_vec()
     }
@@ -186,16 +177,6 @@ impl Checker {
             self.record(key, format!("{filter:?}: {error}"));
         }
         filter.to_owned()
-    }
-
-    pub(crate) fn reuse(&mut self, key: &str, name: &str) -> WorkerReuse {
-        let named = WorkerReuse::NAMES.into_iter().find(|(known, _)| *known == name);
-        let (_, policy) = named.unwrap_or_else(|| {
-            let known = WorkerReuse::NAMES.map(|(name, _)| name).join(", ");
-            self.record(key, format!("there is no policy {name:?}; there are {known}"));
-            WorkerReuse::NAMES[0]
-        });
-        policy
     }
 }
 

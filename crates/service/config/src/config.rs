@@ -3,21 +3,18 @@
 use std::{net::SocketAddr, time::Duration};
 
 use antares_abi::LIBRARY_BYTES_MAX;
+use antares_tls::ClientFiles;
 
 use crate::{
-    audit::Audit,
     auth::{AdminAccess, Auth},
-    callers::CallerSource,
     check::{Checker, ConfigError},
-    file::ConfigFile,
+    file::{CallerSource, ConfigFile},
     listen::{Listen, message_bytes_max},
-    log::Log,
-    profile_push::ProfilePush,
+    observability::{Audit, Log, ProfilePush, Trace},
     quotas::Tenancy,
     services::{CompilerSection, NodeSection, RunnerSection, SandboxSection},
     stores::{SharedTier, Signing, StoreConfig},
-    tls::{CompilerTls, Tls},
-    trace::Trace,
+    tls::Tls,
 };
 
 /// A checked configuration.
@@ -38,7 +35,7 @@ pub struct Config {
     /// Target of the audit log.
     pub audit: Audit,
     /// TLS files of the runner's connection to its compiler.
-    pub compiler_tls: CompilerTls,
+    pub compiler_tls: ClientFiles,
     /// Address of `/metrics` and `/healthz`, if enabled.
     pub metrics: Option<SocketAddr>,
     /// Logs.

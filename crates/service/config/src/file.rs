@@ -12,21 +12,18 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use toml::Value;
 
 use crate::{
-    audit::RawAudit,
-    auth::{RawAdmin, RawAuth},
+    auth::{Auth, RawAdmin, RawAuth},
     check::{ConfigError, ConfigProblem},
     config::Role,
     listen::{RawListen, RawWeb},
-    log::RawLog,
-    metrics::RawMetrics,
-    profile_push::RawProfilePush,
-    quotas::{RawQuotas, RawTenants},
+    observability::{RawAudit, RawLog, RawMetrics, RawProfilePush, RawTrace},
+    quotas::{RawQuotas, RawTenants, Tenancy},
     services::{RawCompiler, RawNode, RawRunner, RawSandbox},
     stores::{RawCache, RawShared, RawSigning},
     tls::RawTls,
-    trace::RawTrace,
 };
 
 /// A configuration as written, with defaults filled in. [`ConfigFile::check`] validates and interprets it.
@@ -87,14 +84,15 @@ impl ConfigFile {
 
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let syntax = |source| ConfigError::Syntax { path: path.to_owned(), source: Box::new(source) };
-        let table: toml::Table = toml::from_str(text).map_err(syntax)?;
+        let mut table: toml::Table = toml::from_str(text).map_err(syntax)?;
+        let is_renamed = rename(&mut table);
         let known = toml::Table::try_from(Self::default())?;
         let mut unknown = Vec::new();
         find_unknown(&table, &known, "", &mut unknown);
         if !unknown.is_empty() {
             return Err(ConfigError::Problems(unknown));
         }
-        toml::from_str(text).map_err(syntax)
+        if is_renamed { table.try_into().map_err(syntax) } else { toml::from_str(text).map_err(syntax) }
     }
 
     /// Prints every key with its value as TOML, for `--print-config`.
@@ -135,12 +133,46 @@ fn gone(key: &str) -> Option<&'static str> {
     groups.find_map(|(keys, instead)| keys.split(' ').any(|gone| gone == key).then_some(instead))
 }
 
+/// Replaces keys under their former names, and returns whether there were any.
+fn rename(table: &mut toml::Table) -> bool {
+    let mut is_renamed = false;
+    for (name, section) in table.iter_mut() {
+        let Some(section) = section.as_table_mut() else { continue };
+        let renamed = section.iter().filter_map(|(key, value)| Some((key.clone(), successor(name, key, value)?)));
+        for (former, successor) in renamed.collect::<Vec<_>>() {
+            is_renamed = true;
+            section.remove(&former);
+            if let Some((key, value)) = successor {
+                section.entry(key).or_insert(value);
+            }
+        }
+    }
+    is_renamed
+}
+
+/// The key and value that replace a renamed key, if its value is not the default. `None` for other keys.
+#[expect(clippy::option_option, reason = "not renamed, or renamed and the default")]
+fn successor(section: &str, key: &str, value: &Value) -> Option<Option<(&'static str, Value)>> {
+    Some(match (section, key, value) {
+        ("auth", "audience", Value::String(_)) => Some(("audiences", Value::Array(vec![value.clone()]))),
+        ("auth", "jwks_uri", Value::String(_)) => Some(("jwks", value.clone())),
+        ("tenants", "salted", Value::Boolean(true)) => Some(("isolation", "code".into())),
+        ("tenants", "shared", Value::Boolean(true)) => Some(("isolation", "none".into())),
+        ("runner", "reuse", Value::String(policy)) if policy == "per_execution" => {
+            Some(("idle_workers_max", 0.into()))
+        }
+        ("tenants", "salted" | "shared", Value::Boolean(false)) => None,
+        ("runner", "reuse", Value::String(policy)) if policy == "per_artifact" => None,
+        _ => return None,
+    })
+}
+
 /// Collects every key of `table` that is not in `known`.
 fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<ConfigProblem>) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match (value, known.get(name)) {
-            (toml::Value::Table(inner), Some(toml::Value::Table(known))) => {
+            (Value::Table(inner), Some(Value::Table(known))) => {
                 find_unknown(inner, known, &format!("{key}."), unknown);
             }
             (_, Some(_)) => {}
@@ -154,5 +186,48 @@ fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown:
                 unknown.push(ConfigProblem { key, problem });
             }
         }
+    }
+}
+
+// Rules, quotas and isolation of tenants, read again while the service runs.
+
+/// The file of a configuration, for what takes force without a restart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallerSource {
+    path: PathBuf,
+    /// As read at the start.
+    file: Box<ConfigFile>,
+    role: Role,
+    layers: Vec<String>,
+}
+
+impl CallerSource {
+    pub(crate) fn of(file: &ConfigFile, role: Role, layers: &[&str]) -> Option<Self> {
+        let layers = layers.iter().map(|&layer| layer.to_owned()).collect();
+        Some(Self { path: file.path.clone()?, file: Box::new(file.clone()), role, layers })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `auth.rules`, `[quotas]` and `[tenants]` as the file has them now, with the rest as it was at the start;
+    /// and whether that rest is as it was.
+    ///
+    /// # Errors
+    /// As at the start.
+    pub fn read(&self) -> Result<(Auth, Tenancy, bool), ConfigError> {
+        let mut new = ConfigFile::read(Some(&self.path), None, None)?;
+        let mut file = self.file.clone();
+        (file.auth.rules, file.quotas) = (new.auth.rules.clone(), new.quotas.clone());
+        file.tenants = new.tenants.clone();
+        // The command line may override these.
+        new.listen.address.clone_from(&file.listen.address);
+        new.cache.dir.clone_from(&file.cache.dir);
+        let layers: Vec<_> = self.layers.iter().map(String::as_str).collect();
+        let config = file.check(self.role, &layers)?;
+        Ok((config.auth, config.tenancy, new == *file))
     }
 }

@@ -39,13 +39,20 @@ section! {
 section! {
 /// What tenants see of each other.
 "tenants": RawTenants {
-    /// Whether a tenant may find and fetch what others uploaded. Where nobody is asked who calls, everybody
-    /// may.
-    shared: flag;
-    /// Whether each tenant has native code of its own, so that the time of a compile says nothing about
-    /// others.
-    salted: flag;
+    /// What each tenant has to itself: `uploads`; `none`, so that a tenant finds and fetches what others
+    /// uploaded; or `code`, uploads and native code, so that the time of a compile says nothing about others.
+    /// Where nobody is asked who calls, it is `none`.
+    isolation: isolation = Isolation::Uploads;
 }
+}
+
+/// What each tenant has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Isolation {
+    None,
+    Uploads,
+    Code,
 }
 
 /// Step to which the times in responses to a tenant are rounded up, in microseconds.
@@ -127,15 +134,11 @@ impl RawQuotas {
                 checker.record(&key, "names of tenants are proven only with tls.client_ca or auth.jwks");
             }
         }
-        if seen.salted && seen.shared {
-            checker.record("tenants.salted", "makes no sense with tenants.shared");
-        }
-        let is_apart = is_proven && !seen.shared;
         Tenancy {
             quota,
             tenants,
-            is_apart,
-            is_salted: is_apart && seen.salted,
+            is_apart: is_proven && seen.isolation >= Isolation::Uploads,
+            is_salted: is_proven && seen.isolation == Isolation::Code,
             is_proven,
             timing_step_us: TIMING_STEP_US,
         }

@@ -166,10 +166,11 @@ macro_rules! kind {
     (checked log_format) => { bool };
     (written log_filter) => { String };
     (checked log_filter) => { String };
-    (written reuse) => { String };
-    (checked reuse) => { $crate::check::WorkerReuse };
     (written rules) => { Vec<RawRule> };
     (written tenants) => { Vec<RawTenantQuotas> };
+    (written isolation) => { Isolation };
+    (written speculation) => { Vec<SpeculationLimit> };
+    (checked speculation) => { Vec<SpeculationLimit> };
     (written own) => { Option<u64> };
     (checked count) => { usize };
     (checked workers) => { usize };

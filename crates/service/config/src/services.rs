@@ -17,13 +17,11 @@ section! {
     workers_max: workers = parallelism();
     /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants share the workers' time.
     queue_max: count = 1_024;
-    /// What a worker does after a run that went well: `per_execution` ends it, `per_artifact` lets it wait
-    /// for another run of the same script and native code for the same tenant. After a transaction it waits
-    /// for another one of that tenant whose native code and shared cells it has loaded; not with
-    /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB beside its shared cells, or
-    /// one that took more than 32 MiB of memory.
-    reuse: reuse = "per_artifact".to_owned();
-    /// Workers that wait for another run at once, at most, beside those that run; 0 for none.
+    /// Workers that wait for another run at once, at most, beside those that run; 0 gives each run a worker of
+    /// its own. A worker waits for another run of the same script and native code for the same tenant, or after
+    /// a transaction for another one of that tenant whose native code and shared cells it has loaded; not with
+    /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB beside its shared cells, or one
+    /// that took more than 32 MiB of memory.
     idle_workers_max: at_most(1_024) = 16;
     /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several with
     /// commas between; empty where both run in one process. Names are looked up every five seconds: each
@@ -183,22 +181,30 @@ section! {
     /// Time after which it is. While both are there the machine holds two, and three for the moment in which
     /// the next one starts.
     fixed zygote_age_ms_max as zygote_age_max: time = 3_600_000;
-    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4), where the machine offers
-    /// it. It guards data of the worker's own tenant, and costs 12 % of the speed, up to 59 % in code with
-    /// many loads and stores.
-    limit_store_bypass: flag;
-    /// Whether workers ask the kernel not to predict indirect branches by what others have trained (Spectre
-    /// v2), where the machine offers it. For tenants who distrust each other; where cores have two threads it
-    /// costs up to half of the speed.
-    limit_indirect_branches: flag;
-    /// Whether nothing else runs on the threads of a worker's core while it does, where the kernel offers it.
-    /// Where cores have two threads, that is up to half of the machine.
-    core_scheduling: flag;
+    /// What workers ask the kernel for, where the machine offers it. `store_bypass`: no loads ahead of stores
+    /// (Spectre v4); it guards data of the worker's own tenant, and costs 12 % of the speed, up to 59 % in code
+    /// with many loads and stores. `indirect_branches`: no branches predicted by what others have trained
+    /// (Spectre v2); for tenants who distrust each other; where cores have two threads it costs up to half of
+    /// the speed. `core_scheduling`: nothing else on the threads of a worker's core; where cores have two
+    /// threads, that is up to half of the machine.
+    speculation_limits: speculation;
     /// Folder of a control group in which the service may make one for each worker; empty for none. Compile
     /// workers then have `compiler.memory_bytes_max`, run workers 2 GiB, with their memory files. No process
     /// is in it; the service may be in a group inside.
     cgroup: absolute_or_none;
 }
+}
+
+/// A limit on what a processor does ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeculationLimit {
+    /// Loads wait for the stores before them.
+    StoreBypass,
+    /// Others train no branches of the worker.
+    IndirectBranches,
+    /// The worker has its core for itself.
+    CoreScheduling,
 }
 
 impl RawSandbox {

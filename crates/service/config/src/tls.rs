@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use antares_tls::ClientFiles;
+
 use crate::{check::Checker, section::section, services::RawRunner};
 
 section! {
@@ -42,17 +44,6 @@ pub struct Tls {
     pub handshakes_max: u64,
 }
 
-/// TLS files of a runner that connects to its compiler.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompilerTls {
-    /// Authorities of servers; `None` for those of the system.
-    pub ca: Option<PathBuf>,
-    /// The runner's certificate chain.
-    pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
-    pub key: Option<PathBuf>,
-}
-
 fn file(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
@@ -82,7 +73,7 @@ impl RawTls {
 
     /// The runner's certificate and the trusted authorities for its compiler. Without a client certificate,
     /// the runner uses that of the listener.
-    pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> CompilerTls {
+    pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> ClientFiles {
         if runner.compiler_certificate.is_empty() != runner.compiler_key.is_empty() {
             let problem = "makes no sense without runner.compiler_certificate, nor that without it";
             checker.record("runner.compiler_key", problem);
@@ -103,6 +94,6 @@ impl RawTls {
             true => (&self.certificate, &self.key),
             false => (&runner.compiler_certificate, &runner.compiler_key),
         };
-        CompilerTls { ca: file(&runner.compiler_ca), certificate: file(certificate), key: file(key) }
+        ClientFiles { ca: file(&runner.compiler_ca), certificate: file(certificate), key: file(key) }
     }
 }

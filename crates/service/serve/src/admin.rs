@@ -6,7 +6,9 @@ use std::sync::Arc;
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, admin_service_server};
 use antares_trust::{KeyError, Trust, is_key_id};
-pub use capabilities::{ISAS, VM_VERSIONS, build_facts, quotas, sandbox, versions};
+pub use capabilities::{
+    ISAS, VM_VERSIONS, build_facts, code_tier, compile_options, quotas, sandbox, versions,
+};
 pub use errors::operation_error;
 use tonic::{Request, Response, Status, async_trait};
 

@@ -86,26 +86,12 @@ impl Host {
     }
 
     /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. `ready` is called once the
-    /// listeners are bound: it says which services serve, now and later.
+    /// listeners are bound: it says which services serve, now and later. `last`, which bounds itself, is waited
+    /// for once the last call has ended: for what is still to be written.
     ///
     /// # Errors
     /// An address cannot be had, or the listener fails.
     pub fn serve(
-        self,
-        config: &Config,
-        app: App,
-        metrics: Metrics,
-        ready: impl FnOnce(Health),
-    ) -> Result<(), HostError> {
-        self.serve_then(config, app, metrics, ready, async {})
-    }
-
-    /// The same, and waits for `last` once the last call has ended, such as for what is still to be written.
-    /// It bounds itself.
-    ///
-    /// # Errors
-    /// An address cannot be had, or the listener fails.
-    pub fn serve_then(
         self,
         config: &Config,
         app: App,

@@ -7,6 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{dangerous::insecure_decode_claims, decode, decode_header, errors::ErrorKind};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::key_set::KeySet;
 
@@ -14,21 +15,29 @@ use crate::key_set::KeySet;
 pub(crate) const TOKEN_BYTES_MAX: usize = 12 << 10;
 
 /// Why a token is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", prefix = "TOKEN_")]
 pub(crate) enum TokenError {
     /// No key says that it is genuine: who sent it is told no more.
+    #[error("the token is not valid")]
     Invalid,
     /// Nobody looks at one that is so long.
+    #[error("a token may have {TOKEN_BYTES_MAX} bytes")]
     TooLong,
     /// Genuine, and too old.
+    #[error("the token has expired")]
     Expired,
     /// Genuine, and not valid yet.
-    Early,
+    #[error("the token is not valid yet")]
+    NotYetValid,
     /// Genuine, for others.
+    #[error("the token is for others")]
     Audience,
     /// Genuine, by another issuer.
+    #[error("the token is of another issuer")]
     Issuer,
     /// Genuine, and without a claim that is needed, or with one of another form.
+    #[error("the token must have exp, iss, aud and sub")]
     Claims,
 }
 
@@ -86,7 +95,7 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
             Ok(token) => Ok(token.claims),
             Err(error) => Err(match error.kind() {
                 ErrorKind::ExpiredSignature => TokenError::Expired,
-                ErrorKind::ImmatureSignature => TokenError::Early,
+                ErrorKind::ImmatureSignature => TokenError::NotYetValid,
                 ErrorKind::InvalidAudience => TokenError::Audience,
                 ErrorKind::InvalidIssuer => TokenError::Issuer,
                 // Claims are read after the signature was found good, and the header was read above.

@@ -50,7 +50,6 @@ mod tests {
 }
 mod tls;
 mod transport;
-mod unread;
 mod usage;
 mod web;
 mod workers;

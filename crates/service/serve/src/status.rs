@@ -57,6 +57,12 @@ impl Fault {
         Self::new(Code::InvalidArgument, reason, message)
     }
 
+    /// INVALID_ARGUMENT: `field` of the request is wrong, and why.
+    #[must_use]
+    pub fn field(reason: &'static str, field: &str, problem: &str) -> Self {
+        Self::invalid(reason, format!("{field} {problem}")).violation(field, problem)
+    }
+
     /// FAILED_PRECONDITION: this server as it is configured cannot do it, and a retry will not help.
     #[must_use]
     pub fn precondition(reason: &'static str, message: impl Into<String>) -> Self {
@@ -136,6 +142,12 @@ impl Fault {
     #[must_use]
     pub fn internal(error: &dyn Error) -> Self {
         tracing::error!(error = chain(error), "internal error");
+        Self::logged()
+    }
+
+    /// INTERNAL: a fault of ours whose particulars are in the log already.
+    #[must_use]
+    pub fn logged() -> Self {
         Self::new(Code::Internal, "INTERNAL", "internal error; the server's log has the particulars")
     }
 

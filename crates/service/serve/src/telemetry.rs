@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_config::{Config, Log, Trace};
-use antares_tls::{ClientFiles, TlsClient, TlsError};
+use antares_tls::{TlsClient, TlsError};
 use http::HeaderMap;
 use opentelemetry::{
     Context, InstrumentationScope, KeyValue, global,
@@ -208,13 +208,13 @@ where
 /// # Errors
 /// The URL or a file is of no use.
 pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), TelemetryError> {
-    let Trace { ca, certificate, key, endpoint, .. } = trace.clone();
+    let endpoint = &trace.endpoint;
     let wrong = |source| TelemetryError::Endpoint { endpoint: endpoint.clone(), source };
     if !endpoint.starts_with("https://") {
         return Ok((Endpoint::from_shared(endpoint.clone()).map_err(wrong)?.connect_lazy(), None));
     }
-    let client = TlsClient::load(&ClientFiles { ca, certificate, key })?;
-    let channel = client.channel(&endpoint, |shape| shape).map_err(wrong)?;
+    let client = TlsClient::load(&trace.tls)?;
+    let channel = client.channel(endpoint, |shape| shape).map_err(wrong)?;
     Ok((channel, Some(client)))
 }
 

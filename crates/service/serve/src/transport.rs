@@ -2,10 +2,18 @@
 //! others, and at the end of the process. The framework's own server has no limit for idle connections, no
 //! jitter for age, and says nothing before it cuts an old connection off.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use antares_config::Listen;
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -15,8 +23,9 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
+    runtime::Handle,
     sync::{mpsc, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tonic::body::Body;
 use tower::Service;
@@ -27,7 +36,6 @@ use crate::{
     limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
     status::body_failed,
-    unread::Unread,
 };
 
 /// How long a connection without calls may take to close when it is told to. Peers that are gone without a
@@ -217,4 +225,114 @@ async fn keep(
 /// `time`, give or take a tenth: connections that were made together shall not all come back together.
 fn jittered(time: Duration) -> Duration {
     time.mul_f64(rand::random_range(0.9..1.1))
+}
+
+// What is left of a request when its call has been answered: read and dropped for a while. A stream that is
+// reset while its peer still sends costs the connection a part of what the HTTP/2 library forgives it, for
+// each frame that comes later; after 1,024 of them it ends the connection, with every call on it.
+
+/// Bytes that are read after the answer: a script of usual size in a call that is refused. Who sends more is
+/// reset, so that it stops.
+const UNREAD_BYTES_MAX: usize = 1 << 20;
+
+/// How long they may take.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// The body of a request, read on by itself when it is dropped before its end.
+pub(crate) struct Unread<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static>(Option<B>);
+
+impl<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static> Unread<B> {
+    pub(crate) fn new(body: B) -> Self {
+        Self(Some(body))
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static> http_body::Body for Unread<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let Some(body) = &mut self.0 else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.0 = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(http_body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static> Drop for Unread<B> {
+    fn drop(&mut self) {
+        let body = self.0.take().filter(|body| !body.is_end_stream());
+        // Without a runtime the process ends, and its connections with it.
+        if let (Some(body), Ok(runtime)) = (body, Handle::try_current()) {
+            runtime.spawn(timeout(UNREAD_TIME_MAX, read_rest(body)));
+        }
+    }
+}
+
+/// Reads to the end of `body`, or as far as it may.
+async fn read_rest<B: http_body::Body<Data = Bytes> + Unpin>(mut body: B) {
+    let mut left = UNREAD_BYTES_MAX;
+    while let Some(Ok(frame)) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+    {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let Some(rest) = left.checked_sub(bytes) else { return };
+        left = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use tokio::sync::mpsc::{Sender, channel};
+    use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+
+    use super::*;
+
+    /// A body, and where its bytes come from.
+    fn body() -> (Unread<impl http_body::Body<Data = Bytes> + Unpin + Send + 'static>, Sender<usize>) {
+        let (sender, bytes) = channel(1);
+        let frames = ReceiverStream::new(bytes)
+            .map(|bytes| Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![7; bytes]))));
+        (Unread::new(StreamBody::new(frames)), sender)
+    }
+
+    #[tokio::test]
+    async fn what_follows_an_answer_is_taken_up_to_a_limit() {
+        let (body, sender) = body();
+        drop(body);
+        for _ in 0..UNREAD_BYTES_MAX >> 16 {
+            sender.send(1 << 16).await.unwrap();
+        }
+        // One byte more ends it: nobody takes the next one.
+        sender.send(1).await.unwrap();
+        sender.closed().await;
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_it_for_long() {
+        let (body, sender) = body();
+        drop(body);
+        sender.send(1).await.unwrap();
+        sender.closed().await;
+    }
+
+    #[test]
+    fn without_a_runtime_it_is_dropped() {
+        let (body, sender) = body();
+        drop(body);
+        assert!(sender.is_closed());
+    }
 }

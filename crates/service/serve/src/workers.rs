@@ -1,6 +1,6 @@
 //! The pool of workers of a service: how it is configured, and its metrics.
 
-use antares_config::Config;
+use antares_config::{Config, SpeculationLimit};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, PoolStats, Renewal, Speculation, worker_path,
 };
@@ -25,13 +25,14 @@ pub fn pool_config(
     memory_bytes_max: u64,
 ) -> Result<PoolConfig, PoolError> {
     let sandbox = &config.sandbox;
+    let has = |limit| sandbox.speculation_limits.contains(&limit);
     Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
         renewal: Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max },
         speculation: Speculation {
-            limit_store_bypass: sandbox.limit_store_bypass,
-            limit_indirect_branches: sandbox.limit_indirect_branches,
-            own_core: sandbox.core_scheduling,
+            limit_store_bypass: has(SpeculationLimit::StoreBypass),
+            limit_indirect_branches: has(SpeculationLimit::IndirectBranches),
+            own_core: has(SpeculationLimit::CoreScheduling),
         },
         group: sandbox.cgroup.clone().map(|folder| GroupConfig { folder, memory_bytes_max }),
         ..PoolConfig::new(worker_path(worker)?, workers)

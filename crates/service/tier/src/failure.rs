@@ -44,6 +44,34 @@ pub enum FailureKind {
     Other,
 }
 
+/// Why a tier gave no answer. A missing entry is not an error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TierError {
+    /// The circuit is open after too many failures.
+    #[error("the tier failed too often and is left alone for a while")]
+    LeftAlone,
+    /// The request exceeded its deadline.
+    #[error("the tier took more than {0} ms")]
+    Deadline(u64),
+    /// Too many concurrent requests.
+    #[error("{0} requests wait for the tier already")]
+    Busy(usize),
+    /// Reads in progress hold all of their memory budget.
+    #[error("reads under way hold {0} bytes already")]
+    NoMemory(usize),
+    /// The store reported an error or is unreachable.
+    #[error("{detail}")]
+    Failed {
+        /// Kind of the failure.
+        kind: FailureKind,
+        /// The store's message, on one line.
+        detail: String,
+    },
+    /// The tier is full, or the entry is too large for it.
+    #[error("{0}")]
+    NoRoom(String),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,

@@ -20,11 +20,8 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum LocationError {
     /// The URL has an unknown scheme or is malformed.
-    #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {url:?}")]
-    Kind {
-        /// The URL.
-        url: String,
-    },
+    #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {0:?}")]
+    Kind(String),
     /// The client rejects the URL or the credentials.
     #[error("{url}: {source}")]
     Client {
@@ -60,7 +57,7 @@ impl StoreLocation {
     /// # Errors
     /// The URL is unsupported.
     pub fn check(url: &str) -> Result<(), LocationError> {
-        parts(url).map(drop).ok_or_else(|| LocationError::Kind { url: url.to_owned() })
+        parts(url).map(drop).ok_or_else(|| LocationError::Kind(url.to_owned()))
     }
 
     /// The location that `url` names, with credentials from the environment. Sends no request.
@@ -68,7 +65,7 @@ impl StoreLocation {
     /// # Errors
     /// The URL is unsupported, or the client rejects its settings.
     pub fn open(url: &str) -> Result<Self, LocationError> {
-        let (kind, bucket, prefix) = parts(url).ok_or_else(|| LocationError::Kind { url: url.to_owned() })?;
+        let (kind, bucket, prefix) = parts(url).ok_or_else(|| LocationError::Kind(url.to_owned()))?;
         let made = match kind {
             "s3" => s3(bucket).build().map(client),
             "gs" => gcs(bucket).build().map(client),

@@ -1,13 +1,12 @@
 //! The memory tier: recently used entries, within a budget of bytes.
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, future::BoxFuture};
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::{CacheTier, Space, TierError};
+use crate::Space;
 
 type Id = (Space, [u8; 32]);
 
@@ -81,32 +80,6 @@ impl Memory {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.entries.weight()
-    }
-}
-
-impl CacheTier for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
-    fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>> {
-        async move { Ok(self.read(space, key)) }.boxed()
-    }
-
-    fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> BoxFuture<'_, Result<(), TierError>> {
-        async move {
-            self.keep(space, key, bytes);
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>> {
-        async move {
-            self.forget(space, key);
-            Ok(())
-        }
-        .boxed()
     }
 }
 

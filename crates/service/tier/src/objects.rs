@@ -14,12 +14,12 @@ use std::{
 
 use antares_abi::LIBRARY_BYTES_MAX;
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt as _, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    CacheTier, ListedObject, SharedStats, Space, StoreLocation, TierError, Unsound,
+    ListedObject, SharedStats, Space, StoreLocation, TierError, Unsound,
     breaker::{Admitted, Breaker, BreakerState},
     failure::{Failure, FailureKind, Failures},
     found::{Found, hex},
@@ -137,7 +137,7 @@ impl Inner {
         let asked = tokio::time::timeout(most, request).await;
         if asked.is_err() && waits.load(Relaxed) {
             // A timeout in our own queue says nothing about the store.
-            return Err(TierError::NoMemory { bytes_max: self.config.get_bytes_max });
+            return Err(TierError::NoMemory(self.config.get_bytes_max));
         }
         going.is_told = true;
         let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
@@ -153,7 +153,7 @@ impl Inner {
         self.breaker.record(admitted, false, Instant::now());
         self.failures.record(self.place.url(), operation, &failure);
         Err(match is_late {
-            true => TierError::Deadline { deadline_ms },
+            true => TierError::Deadline(deadline_ms),
             false => TierError::Failed { kind: failure.kind, detail: failure.detail },
         })
     }
@@ -204,7 +204,7 @@ impl Inner {
 
     async fn read(&self, space: Space, key: [u8; 32]) -> Result<Option<Result<Bytes, Unsound>>, TierError> {
         let requests_max = self.config.gets_max;
-        let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy { requests_max })?;
+        let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy(requests_max))?;
         let waits = AtomicBool::new(false);
         let request = async {
             match self.place.remote.get(space, key).await? {
@@ -245,7 +245,7 @@ impl Inner {
     pub(crate) async fn put(&self, space: Space, key: [u8; 32], bytes: &Bytes) -> Result<(), TierError> {
         if bytes.len() as u64 > self.config.entry_bytes_max {
             let detail = format!("{} bytes, at most {} are stored", bytes.len(), self.config.entry_bytes_max);
-            return Err(TierError::NoRoom { detail });
+            return Err(TierError::NoRoom(detail));
         }
         let put = self.place.remote.put(space, key, wrap(space, key, bytes));
         self.request("write", self.config.put_time_max, put).await?;
@@ -335,27 +335,30 @@ impl Shared {
         let listed = self.inner.place.remote.list(space, &mut each).await;
         listed.map_err(|failure| TierError::Failed { kind: failure.kind, detail: failure.detail })
     }
-}
 
-impl CacheTier for Shared {
-    fn name(&self) -> &'static str {
-        "shared"
+    /// The bytes of an entry; `None` if it does not exist or is damaged.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Bytes>, TierError> {
+        self.inner.get(space, key).await
     }
 
-    fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>> {
-        self.inner.get(space, key).boxed()
+    /// Stores an entry. A second put under the same key is allowed.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> Result<(), TierError> {
+        self.inner.put(space, key, &bytes).await
     }
 
-    fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> BoxFuture<'_, Result<(), TierError>> {
-        async move { self.inner.put(space, key, &bytes).await }.boxed()
-    }
-
-    fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>> {
-        async move {
-            self.inner.known.lock().remove(&(space, key));
-            let remove = self.inner.place.remote.remove(space, key);
-            self.inner.request("removal", self.inner.config.put_time_max, remove).await
-        }
-        .boxed()
+    /// Removes an entry, if it exists.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn remove(&self, space: Space, key: [u8; 32]) -> Result<(), TierError> {
+        self.inner.known.lock().remove(&(space, key));
+        let remove = self.inner.place.remote.remove(space, key);
+        self.inner.request("removal", self.inner.config.put_time_max, remove).await
     }
 }

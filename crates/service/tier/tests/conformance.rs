@@ -1,4 +1,4 @@
-//! Conformance tests of every tier: memory, the local store, and the shared tier on S3.
+//! Conformance tests of the shared tier on S3.
 
 use std::{
     fs,
@@ -10,10 +10,7 @@ use std::{
 #[path = "../../../../tests/src/s3.rs"]
 mod s3;
 
-use antares_cache::{Cache, CacheConfig};
-use antares_tier::{
-    BreakerState, CacheTier, HEAD_BYTES, Memory, Shared, SharedConfig, Space, StoreLocation, TierError,
-};
+use antares_tier::{BreakerState, HEAD_BYTES, Shared, SharedConfig, Space, StoreLocation, TierError};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -32,31 +29,30 @@ fn key(number: u64) -> [u8; 32] {
     Sha256::digest(number.to_be_bytes()).into()
 }
 
-/// Checks the contract of a tier. `first` separates the entries of different runs.
-async fn conforms(tier: &dyn CacheTier, first: u64) {
-    let name = tier.name();
-    for (number, length) in (first..).zip([0, 1, 4096, 1 << 20, 9 << 20]) {
+/// Checks the contract of a tier.
+async fn conforms(tier: &Shared) {
+    for (number, length) in (0..).zip([0, 1, 4096, 1 << 20, 9 << 20]) {
         let (key, bytes) = (key(number), noise(number, length));
-        assert_eq!(tier.get(Space::Artifact, key).await, Ok(None), "{name}: before");
-        assert_eq!(tier.put(Space::Artifact, key, bytes.clone()).await, Ok(()), "{name}: {length} bytes");
-        assert_eq!(tier.get(Space::Artifact, key).await, Ok(Some(bytes.clone())), "{name}: {length} bytes");
-        assert_eq!(tier.get(Space::Script, key).await, Ok(None), "{name}: spaces do not mix");
-        assert_eq!(tier.put(Space::Artifact, key, bytes.clone()).await, Ok(()), "{name}: once more");
-        assert_eq!(tier.get(Space::Artifact, key).await, Ok(Some(bytes)), "{name}: once more");
-        assert_eq!(tier.remove(Space::Artifact, key).await, Ok(()), "{name}");
-        assert_eq!(tier.get(Space::Artifact, key).await, Ok(None), "{name}: removed");
-        assert_eq!(tier.remove(Space::Artifact, key).await, Ok(()), "{name}: what is gone may be removed");
+        assert_eq!(tier.get(Space::Artifact, key).await, Ok(None), "before");
+        assert_eq!(tier.put(Space::Artifact, key, bytes.clone()).await, Ok(()), "{length} bytes");
+        assert_eq!(tier.get(Space::Artifact, key).await, Ok(Some(bytes.clone())), "{length} bytes");
+        assert_eq!(tier.get(Space::Script, key).await, Ok(None), "spaces do not mix");
+        assert_eq!(tier.put(Space::Artifact, key, bytes.clone()).await, Ok(()), "once more");
+        assert_eq!(tier.get(Space::Artifact, key).await, Ok(Some(bytes)), "once more");
+        assert_eq!(tier.remove(Space::Artifact, key).await, Ok(()));
+        assert_eq!(tier.get(Space::Artifact, key).await, Ok(None), "removed");
+        assert_eq!(tier.remove(Space::Artifact, key).await, Ok(()), "what is gone may be removed");
     }
-    let script = noise(first, 30_000);
+    let script = noise(0, 30_000);
     let digest: [u8; 32] = Sha256::digest(&script).into();
-    assert_eq!(tier.put(Space::Script, digest, script.clone()).await, Ok(()), "{name}");
-    assert_eq!(tier.get(Space::Script, digest).await, Ok(Some(script)), "{name}");
-    let many = (first + 100..first + 116).map(|number| async move {
+    assert_eq!(tier.put(Space::Script, digest, script.clone()).await, Ok(()));
+    assert_eq!(tier.get(Space::Script, digest).await, Ok(Some(script)));
+    let many = (100..116).map(|number| async move {
         tier.put(Space::Artifact, key(number), noise(number, 50_000)).await?;
         tier.get(Space::Artifact, key(number)).await.map(|got| got == Some(noise(number, 50_000)))
     });
     for equal in futures_util::future::join_all(many).await {
-        assert_eq!(equal, Ok(true), "{name}: many at once");
+        assert_eq!(equal, Ok(true), "many at once");
     }
 }
 
@@ -66,19 +62,12 @@ fn place(folder: &Path) -> StoreLocation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tier_keeps_the_promises() {
-    conforms(&Memory::new(64 << 20), 0).await;
+async fn it_keeps_the_promises_of_a_tier() {
     let folder = tempfile::tempdir().expect("a folder");
-    let config = CacheConfig {
-        allow_any_filesystem: true,
-        free_bytes_min: 0,
-        ..CacheConfig::new(folder.path().join("sled"), 256 << 20)
-    };
-    conforms(&Cache::open(config).expect("a store"), 0).await;
     // A long deadline, because the machine may be slow.
     let patient = SharedConfig { get_time_max: Duration::from_secs(60), ..SharedConfig::default() };
     let shared = Shared::open(place(&folder.path().join("objects")), patient);
-    conforms(&shared, 0).await;
+    conforms(&shared).await;
     let mut listed = Vec::new();
     let list = shared.list(Space::Script, |entry| {
         listed.push(entry.bytes);
@@ -183,7 +172,7 @@ async fn a_server_that_accepts_and_says_nothing_costs_its_deadline_and_then_noth
     let shared = Shared::open(place, config);
     for _ in 0..3 {
         let late = shared.get(Space::Artifact, key(0)).await;
-        assert!(matches!(late, Err(TierError::Deadline { deadline_ms: 50 })), "{late:?}");
+        assert!(matches!(late, Err(TierError::Deadline(50))), "{late:?}");
     }
     assert_eq!(shared.breaker(), BreakerState::Open);
     assert!(matches!(shared.get(Space::Artifact, key(0)).await, Err(TierError::LeftAlone)));

@@ -15,7 +15,7 @@ use std::{
 #[path = "../../../../tests/src/s3.rs"]
 mod s3;
 
-use antares_tier::{CacheTier as _, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
+use antares_tier::{FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
 use s3::{Request, code, server};
 
 /// A long deadline, because the machine may be slow.

@@ -17,11 +17,8 @@ pub enum BareError {
         bytes_max: usize,
     },
     /// Neither JSON nor molecule.
-    #[error("this is neither JSON nor hexadecimal digits behind 0x: {detail}")]
-    Syntax {
-        /// What the parser says.
-        detail: String,
-    },
+    #[error("this is neither JSON nor hexadecimal digits behind 0x: {0}")]
+    Syntax(String),
     /// JSON, but no transaction.
     #[error("{path}{detail}")]
     Shape {
@@ -34,11 +31,8 @@ pub enum BareError {
     #[error("no transaction: there is none of the keys transaction, inputs and outputs")]
     Foreign,
     /// Molecule, but no transaction, or one with values that nothing has.
-    #[error("no transaction: {detail}")]
-    Malformed {
-        /// What is wrong.
-        detail: String,
-    },
+    #[error("no transaction: {0}")]
+    Malformed(String),
     /// The file says another hash.
     #[error("the transaction has the hash {found}, but the file says {said}")]
     OtherHash {
@@ -83,9 +77,9 @@ impl BareTransaction {
             return Self::of_digits(text);
         }
         let value: Value =
-            serde_json::from_slice(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
+            serde_json::from_slice(text).map_err(|error| BareError::Syntax(error.to_string()))?;
         if keys_in(&value) != keys_of(text) {
-            return Err(BareError::Syntax { detail: "an object has a key twice".to_owned() });
+            return Err(BareError::Syntax("an object has a key twice".to_owned()));
         }
         let (path, value) = unwrapped(value, format)?;
         let said = value.get("hash").cloned();
@@ -113,17 +107,17 @@ impl BareTransaction {
     fn of_digits(text: &[u8]) -> Result<Self, BareError> {
         let text = Value::String(String::from_utf8_lossy(text).into_owned());
         let bytes: ckb_jsonrpc_types::JsonBytes =
-            serde_json::from_value(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
+            serde_json::from_value(text).map_err(|error| BareError::Syntax(error.to_string()))?;
         Self::of_molecule(bytes.as_bytes())
     }
 
     fn of_molecule(bytes: &[u8]) -> Result<Self, BareError> {
         let read = Transaction::from_slice(bytes);
-        Self::of(read.map_err(|error| BareError::Malformed { detail: error.to_string() })?)
+        Self::of(read.map_err(|error| BareError::Malformed(error.to_string()))?)
     }
 
     fn of(transaction: Transaction) -> Result<Self, BareError> {
-        check::sound(&transaction).map_err(|detail| BareError::Malformed { detail })?;
+        check::sound(&transaction).map_err(|detail| BareError::Malformed(detail))?;
         Ok(Self(transaction.into_view()))
     }
 }

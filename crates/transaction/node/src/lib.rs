@@ -23,7 +23,6 @@ mod format;
 pub mod limits;
 mod node;
 mod options;
-mod proof;
 mod resolve;
 mod rpc;
 mod shapes;

@@ -1,14 +1,21 @@
 //! A transaction with the witnesses that its block vouches for.
 
+use std::collections::HashMap;
+
 use ckb_types::{
     H256,
     core::{HeaderView, TransactionView},
+    packed::Byte32,
     prelude::*,
+    utilities::{MerkleProof, merkle_root},
 };
+use serde_json::json;
 
 use crate::{
     error::{NodeError, NodeRequest},
-    node::{ChainNode, TransactionState},
+    node::{BlockPosition, ChainNode, TransactionState},
+    rpc::{self, Calls},
+    shapes::ProofAnswer,
 };
 
 /// A transaction, all of it, and its block.
@@ -45,4 +52,47 @@ impl ChainNode {
         let header = Some(block.view.header());
         Ok(WholeTransaction { transaction, header, cycles: found.cycles })
     }
+}
+
+// Whether transactions are in the blocks that a node says: by a proof that leads to the block's header.
+
+impl ChainNode {
+    /// Has the node prove where transactions are.
+    ///
+    /// # Errors
+    /// The node cannot be asked, or a proof proves something else.
+    pub(crate) async fn prove(&self, positions: &HashMap<H256, BlockPosition>) -> Result<(), NodeError> {
+        let mut claims: Vec<(&H256, &BlockPosition)> = positions.iter().collect();
+        claims.sort_by_key(|(hash, _)| *hash);
+        let blocks: Vec<H256> = claims.iter().map(|(_, place)| place.block_hash.clone()).collect();
+        let headers = self.headers(&blocks).await?;
+        let parameter =
+            |(hash, place): &(&H256, &BlockPosition)| vec![json!([hash]), json!(place.block_hash)];
+        let calls =
+            Calls { method: "get_transaction_proof", parameters: claims.iter().map(parameter).collect() };
+        let check = |number: usize, answer: Option<ProofAnswer>| {
+            let ((hash, place), header) = (claims[number], &headers[number]);
+            let request = || NodeRequest::new("get_transaction", format!("{hash:#x}"));
+            let Some(answer) = answer else {
+                let why = format!(", or cannot prove that it is in block {:#x}", place.block_hash);
+                return Err(self.unknown(request(), why));
+            };
+            if !is_proof(hash, header, answer) {
+                let detail = format!("nothing proves that it is in block {:#x}", place.block_hash);
+                return Err(self.lie(request(), detail));
+            }
+            Ok(())
+        };
+        rpc::batch(self.transport(), &calls, check).await.map(drop)
+    }
+}
+
+/// Whether this leads from the transaction to the header.
+fn is_proof(hash: &H256, header: &HeaderView, answer: ProofAnswer) -> bool {
+    let ProofAnswer { witnesses_root, proof } = answer;
+    let indices = proof.indices.into_iter().map(|index| index.value()).collect();
+    let lemmas: Vec<Byte32> = proof.lemmas.into_iter().map(|it| Byte32::new(it.0)).collect();
+    let root = MerkleProof::new(indices, lemmas).root(&[Byte32::new(hash.0)]);
+    let witnesses_root = Byte32::new(witnesses_root.0);
+    root.is_some_and(|root| merkle_root(&[root, witnesses_root]) == header.transactions_root())
 }

@@ -46,7 +46,7 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     let mut cells = HashMap::new();
     for (index, entry) in info.inputs.iter().enumerate() {
         if let Some(first) = cells.insert(bytes(&entry.input.previous_output()), index) {
-            return Err(MockError::at(given(index), Problem::Duplicate { first: given(first) }));
+            return Err(MockError::at(given(index), Problem::Duplicate(given(first))));
         }
     }
     let mut spent = HashMap::new();
@@ -55,12 +55,12 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
         let key = bytes(&input.previous_output());
         let place = || CellLocation::from(input.previous_output());
         let Some(entry) = cells.get(&key) else {
-            let problem = Problem::InputMissing { place: place() };
+            let problem = Problem::InputMissing(place());
             return Err(MockError::at(format!("{path}.previous_output"), problem));
         };
         if info.inputs[*entry].input != input {
             let at = format!("{}.input.since", given(*entry));
-            return Err(MockError::at(at, Problem::SinceDiffers { input: path }));
+            return Err(MockError::at(at, Problem::SinceDiffers(path)));
         }
         if let Some(first) = spent.insert(key, index) {
             let problem = Problem::SpentTwice { place: place(), first: format!("tx.inputs[{first}]") };
@@ -87,10 +87,7 @@ impl<'a> Deps<'a> {
         let (mut by_dep, mut by_place) = (HashMap::new(), HashMap::new());
         for (index, entry) in info.cell_deps.iter().enumerate() {
             if let Some(first) = by_dep.insert(bytes(&entry.cell_dep), index) {
-                return Err(MockError::at(
-                    Self::path(index),
-                    Problem::Duplicate { first: Self::path(first) },
-                ));
+                return Err(MockError::at(Self::path(index), Problem::Duplicate(Self::path(first))));
             }
             by_place.entry(bytes(&entry.cell_dep.out_point())).or_insert(index);
         }
@@ -107,10 +104,10 @@ impl<'a> Deps<'a> {
             return Err(match self.by_place.get(&bytes(&dep.out_point())) {
                 Some(index) => MockError::at(
                     format!("{}.cell_dep.dep_type", Self::path(*index)),
-                    Problem::DepTypeDiffers { dep: path.to_owned() },
+                    Problem::DepTypeDiffers(path.to_owned()),
                 ),
                 None => {
-                    let problem = Problem::DepMissing { place: dep.out_point().into() };
+                    let problem = Problem::DepMissing(dep.out_point().into());
                     MockError::at(format!("{path}.out_point"), problem)
                 }
             });
@@ -125,7 +122,7 @@ impl<'a> Deps<'a> {
     fn require_members(&mut self, index: usize) -> Result<(), MockError> {
         let at = format!("{}.data", Self::path(index));
         let members = OutPointVec::from_slice(&self.info.cell_deps[index].data)
-            .map_err(|error| MockError::at(&at, Problem::GroupMalformed { detail: error.to_string() }))?;
+            .map_err(|error| MockError::at(&at, Problem::GroupMalformed(error.to_string())))?;
         if members.is_empty() {
             return Err(MockError::at(at, Problem::GroupEmpty));
         }
@@ -138,7 +135,7 @@ impl<'a> Deps<'a> {
             let code = CellDep::new_builder().out_point(member.clone()).dep_type(DepType::Code).build();
             let found = self.by_dep.get(&bytes(&code)).or_else(|| self.by_place.get(&bytes(&member)));
             let Some(&found) = found else {
-                let problem = Problem::MemberMissing { place: member.into() };
+                let problem = Problem::MemberMissing(member.into());
                 return Err(MockError::at(format!("{at}[{position}]"), problem));
             };
             self.used.insert(found);
@@ -161,7 +158,7 @@ fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> 
     let mut given = HashMap::new();
     for (index, entry) in info.header_deps.iter().enumerate() {
         if let Some(first) = given.insert(bytes(&entry.hash()), index) {
-            return Err(MockError::at(header(index), Problem::Duplicate { first: header(first) }));
+            return Err(MockError::at(header(index), Problem::Duplicate(header(first))));
         }
     }
     let mut used = HashSet::new();
@@ -175,7 +172,7 @@ fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> 
     let mut extensions = HashMap::new();
     for (index, (hash, _)) in info.extensions.iter().enumerate() {
         if let Some(first) = extensions.insert(bytes(hash), index) {
-            return Err(MockError::at(extension(index), Problem::Duplicate { first: extension(first) }));
+            return Err(MockError::at(extension(index), Problem::Duplicate(extension(first))));
         }
     }
     refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))

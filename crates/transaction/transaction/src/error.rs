@@ -114,11 +114,8 @@ impl fmt::Display for CellLocation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// An unknown key that resembles a known one.
-    #[error("is no key; `{meant}` is one")]
-    UnknownKey {
-        /// The known key.
-        meant: &'static str,
-    },
+    #[error("is no key; `{0}` is one")]
+    UnknownKey(&'static str),
     /// A list is too long.
     #[error("{entries} entries, at most {entries_max} are accepted")]
     TooMany {
@@ -128,17 +125,11 @@ pub enum Problem {
         entries_max: usize,
     },
     /// The transaction spends a cell that is missing.
-    #[error("no entry of mock_info.inputs gives the cell {place}")]
-    InputMissing {
-        /// The cell.
-        place: CellLocation,
-    },
+    #[error("no entry of mock_info.inputs gives the cell {0}")]
+    InputMissing(CellLocation),
     /// The cell is present, but spent with another `since`.
-    #[error("is not the `since` of {input}, which spends the same cell")]
-    SinceDiffers {
-        /// Path of the transaction's input.
-        input: String,
-    },
+    #[error("is not the `since` of {0}, which spends the same cell")]
+    SinceDiffers(String),
     /// The transaction spends a cell twice.
     #[error("spends the cell {place} again, as {first} does")]
     SpentTwice {
@@ -148,41 +139,26 @@ pub enum Problem {
         first: String,
     },
     /// The transaction depends on a cell that is missing.
-    #[error("no entry of mock_info.cell_deps gives the cell {place}")]
-    DepMissing {
-        /// The cell.
-        place: CellLocation,
-    },
+    #[error("no entry of mock_info.cell_deps gives the cell {0}")]
+    DepMissing(CellLocation),
     /// The cell is present, but as the other kind of dep.
-    #[error("is not the `dep_type` of {dep}, which names the same cell")]
-    DepTypeDiffers {
-        /// Path of the transaction's cell dep.
-        dep: String,
-    },
+    #[error("is not the `dep_type` of {0}, which names the same cell")]
+    DepTypeDiffers(String),
     /// The data of a dep group is not a list of out points.
-    #[error("must be a list of out points in molecule encoding, because this is a dep group: {detail}")]
-    GroupMalformed {
-        /// The decoder's message.
-        detail: String,
-    },
+    #[error("must be a list of out points in molecule encoding, because this is a dep group: {0}")]
+    GroupMalformed(String),
     /// A dep group without members.
     #[error("names no cell, but this is a dep group")]
     GroupEmpty,
     /// A member of a dep group is missing.
-    #[error("the dep group names the cell {place}, which no entry of mock_info.cell_deps gives")]
-    MemberMissing {
-        /// The member.
-        place: CellLocation,
-    },
+    #[error("the dep group names the cell {0}, which no entry of mock_info.cell_deps gives")]
+    MemberMissing(CellLocation),
     /// A header that the transaction names is missing.
     #[error("no entry of mock_info.header_deps has this hash")]
     HeaderMissing,
     /// An entry occurs twice.
-    #[error("is given already, as {first}")]
-    Duplicate {
-        /// Path of the first one.
-        first: String,
-    },
+    #[error("is given already, as {0}")]
+    Duplicate(String),
     /// An entry that the transaction does not use.
     #[error("is not used by the transaction")]
     Unused,

@@ -45,7 +45,7 @@ fn check_level(path: &str, keys: &Keys, meant: &'static str) -> Result<(), MockE
         key.len() < 2 * meant.len() && strsim::osa_distance(&key, meant) <= CHANGES_MAX
     };
     match keys.keys().filter(|key| *key != meant).find(is_near) {
-        Some(key) => Err(MockError::at(format!("{path}.{key}"), Problem::UnknownKey { meant })),
+        Some(key) => Err(MockError::at(format!("{path}.{key}"), Problem::UnknownKey(meant))),
         None => Ok(()),
     }
 }

@@ -65,35 +65,20 @@ pub enum TemplateProblem {
         bytes_max: u64,
     },
     /// A name with two definitions.
-    #[error("the type {name:?} is defined already")]
-    DefinedTwice {
-        /// The name.
-        name: String,
-    },
+    #[error("the type {0:?} is defined already")]
+    DefinedTwice(String),
     /// A name without a definition.
-    #[error("the type {name:?} is not defined; define it with {{{{ def_type {name} }}}}")]
-    Undefined {
-        /// The name.
-        name: String,
-    },
+    #[error("the type {0:?} is not defined; define it with {{{{ def_type {0} }}}}")]
+    Undefined(String),
     /// A word that is none of a placeholder.
-    #[error("there is no placeholder {word:?}: there are data, hash, def_type and ref_type")]
-    Unknown {
-        /// The word.
-        word: String,
-    },
+    #[error("there is no placeholder {0:?}: there are data, hash, def_type and ref_type")]
+    Unknown(String),
     /// Too many placeholders.
-    #[error("more than {placeholders_max} placeholders")]
-    TooMany {
-        /// Maximum number of placeholders.
-        placeholders_max: usize,
-    },
+    #[error("more than {0} placeholders")]
+    TooMany(usize),
     /// The expanded transaction is too long.
-    #[error("up to here the transaction has more than {bytes_max} bytes")]
-    TooLarge {
-        /// Maximum number of bytes.
-        bytes_max: usize,
-    },
+    #[error("up to here the transaction has more than {0} bytes")]
+    TooLarge(usize),
 }
 
 /// The kind of a placeholder.
@@ -138,7 +123,7 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
     for placeholder in placeholders.iter().filter(|found| found.verb == Verb::Define) {
         let name = placeholder.argument;
         if types.insert(name, type_script(name).calc_script_hash()).is_some() {
-            let problem = TemplateProblem::DefinedTwice { name: name.to_owned() };
+            let problem = TemplateProblem::DefinedTwice(name.to_owned());
             return Err(error_at(text, placeholder.start, problem));
         }
     }
@@ -150,7 +135,7 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
         filled.map_err(|problem| error_at(text, placeholder.start, problem))?;
         rest = placeholder.end;
         if expanded.len() > TRANSACTION_BYTES_MAX {
-            let problem = TemplateProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX };
+            let problem = TemplateProblem::TooLarge(TRANSACTION_BYTES_MAX);
             return Err(error_at(text, placeholder.start, problem));
         }
     }
@@ -167,13 +152,13 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
         from = start + 2;
         if let Some(placeholder) = read(text, start) {
             if found.len() == PLACEHOLDERS_MAX {
-                let problem = TemplateProblem::TooMany { placeholders_max: PLACEHOLDERS_MAX };
+                let problem = TemplateProblem::TooMany(PLACEHOLDERS_MAX);
                 return Err(error_at(text, start, problem));
             }
             from = placeholder.end;
             found.push(placeholder);
         } else if let Some(word) = misspelt(&text[from..]) {
-            return Err(error_at(text, start, TemplateProblem::Unknown { word: word.to_owned() }));
+            return Err(error_at(text, start, TemplateProblem::Unknown(word.to_owned())));
         }
     }
     Ok(found)
@@ -238,7 +223,7 @@ fn fill(
         }
         Verb::Refer => match types.get(argument) {
             Some(hash) => push_hex(expanded, hash.as_slice()),
-            None => return Err(TemplateProblem::Undefined { name: argument.to_owned() }),
+            None => return Err(TemplateProblem::Undefined(argument.to_owned())),
         },
     }
     Ok(())

@@ -2,14 +2,14 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use antares_hosted::job::Lines;
+use antares_hosted::job::{DebugLog, Lines};
 use antares_transaction::{Environment, Mock};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder, TYPE_ID_CODE_HASH};
 use ckb_script::{
-    RunMode, ScriptError, ScriptGroup, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv,
+    RunMode, Scheduler, ScriptError, ScriptGroup, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv,
     generate_ckb_syscalls,
     types::{DebugPrinter, SyscallGenerator, TerminatedResult},
 };
@@ -27,7 +27,7 @@ use ckb_vm::{DefaultMachineRunner, Error as VmError};
 
 use crate::{
     CellName, Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionReport, VerifyOutcome,
-    cells::Cells, log::Log, report::group_error,
+    cells::Cells, report::group_error,
 };
 
 /// Why a verification has no result.
@@ -281,4 +281,56 @@ fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
         inputs: indices(&group.input_indices),
         outputs: indices(&group.output_indices),
     }
+}
+
+// Debug output of scripts, with a limit.
+
+/// The debug output of one verification, group by group.
+#[derive(Clone, Debug)]
+pub(crate) struct Log(Arc<Mutex<DebugLog>>);
+
+impl Log {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self(Arc::new(Mutex::new(DebugLog::new(bytes_max))))
+    }
+
+    /// Locks the log. A panic elsewhere cannot leave the lines inconsistent.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, DebugLog> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The callback of ckb-script's debug syscall.
+    pub(crate) fn printer(&self) -> DebugPrinter {
+        let log = self.clone();
+        Arc::new(move |_group, line| log.lock().push(line))
+    }
+}
+
+// Creates the scheduler of one script group with custom machines and system calls.
+
+/// The scheduler of a group, if it can start.
+pub enum Scheduled<V: Clone, M: DefaultMachineRunner> {
+    /// The scheduler, which has run nothing yet.
+    Ready(Box<Scheduler<Cells, V, M>>),
+    /// The group has no script that can start.
+    NotBegun(String),
+}
+
+/// Creates the scheduler of a group of `prepared`, with machines of type `M` and system calls that `generate`
+/// creates from `context`.
+///
+/// # Errors
+/// If there is no such group.
+pub fn scheduler<V: Clone, M: DefaultMachineRunner>(
+    prepared: Prepared,
+    (kind, cell): (GroupKind, CellName),
+    generate: SyscallGenerator<Cells, V, M::Inner>,
+    context: V,
+) -> Result<Scheduled<V, M>, VerifyError> {
+    let scripts = scripts_of::<_, M>(prepared, generate, context);
+    let (_, group) = group_of(&scripts, kind, cell)?;
+    Ok(match scripts.create_scheduler(group) {
+        Ok(scheduler) => Scheduled::Ready(Box::new(scheduler)),
+        Err(error) => Scheduled::NotBegun(error.to_string()),
+    })
 }

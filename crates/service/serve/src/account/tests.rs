@@ -89,8 +89,8 @@ fn labels_and_accounts_are_bounded() {
 
 #[test]
 fn keys_of_tenants_are_apart_where_they_are_to_be() {
-    let (apart, salted) = (accounts(""), accounts("[tenants]\nsalted = true\n"));
-    let shared = accounts("[tenants]\nshared = true\n");
+    let (apart, salted) = (accounts(""), accounts("[tenants]\nisolation = \"code\"\n"));
+    let shared = accounts("[tenants]\nisolation = \"none\"\n");
     let key = [7; 32];
     assert_ne!(of(&apart, "a").namespace(), of(&apart, "b").namespace());
     assert_eq!(of(&apart, "a").salt().apply(key), key);
@@ -111,6 +111,6 @@ fn other_quotas_take_force_for_whom_they_change() {
     assert!(of(&accounts, "a").begin_call().is_err() && of(&accounts, "b").begin_call().is_err());
     drop((held, more));
     assert!(of(&accounts, "b").begin_call().is_ok());
-    accounts.set_tenancy(tenancy("[tenants]\nshared = true\n"));
+    accounts.set_tenancy(tenancy("[tenants]\nisolation = \"none\"\n"));
     assert!(!of(&accounts, "a").is_isolated());
 }

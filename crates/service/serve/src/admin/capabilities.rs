@@ -1,7 +1,10 @@
 //! What both services tell of themselves in `GetCapabilities`.
 
 use crate::Account;
-use antares_abi::{ABI_VERSION, ENGINE_VERSION, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
+use antares_abi::{
+    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
+    TARGET_TRIPLE,
+};
 use antares_pool::LayerStatus;
 use antares_proto::v1;
 
@@ -55,6 +58,28 @@ pub const VM_VERSIONS: [u32; 3] = [0, 1, 2];
 
 /// Instruction sets that both services know.
 pub const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
+
+/// How a script is compiled.
+///
+/// # Errors
+/// The field that is wrong, and why.
+pub fn compile_options(options: v1::ScriptOptions) -> Result<CompileOptions, (&'static str, String)> {
+    let vm_version = options.vm_version.unwrap_or(2);
+    if !VM_VERSIONS.contains(&vm_version) {
+        return Err(("vm_version", format!("must be 0, 1 or 2, is {vm_version}")));
+    }
+    let isa = options.isa.as_deref().map_or(Ok(Isa::of_version(vm_version)), str::parse);
+    Ok(CompileOptions { vm_version, isa: isa.map_err(|error| ("isa", error.to_string()))? })
+}
+
+/// The generator of native code.
+#[must_use]
+pub fn code_tier(tier: CodeTier) -> v1::CodeTier {
+    match tier {
+        CodeTier::Baseline => v1::CodeTier::Baseline,
+        CodeTier::Full => v1::CodeTier::Full,
+    }
+}
 
 /// The layers of the workers' sandbox, as both services show them.
 #[must_use]

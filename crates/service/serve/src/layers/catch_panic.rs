@@ -18,10 +18,7 @@ impl Around for CatchPanic {
         let rest = AssertUnwindSafe(rest(request)).catch_unwind();
         Box::pin(async move {
             // The panic hook has told where. The connection and its other calls live on.
-            rest.await.unwrap_or_else(|_| {
-                let words = "internal error; the server's log has the particulars";
-                Ok(Status::from(Fault::failed("INTERNAL", words)).into_http())
-            })
+            rest.await.unwrap_or_else(|_| Ok(Status::from(Fault::logged()).into_http()))
         })
     }
 }

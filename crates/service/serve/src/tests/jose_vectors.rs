@@ -233,7 +233,7 @@ const HEADERS: [&str; 31] = [
 
 /// Claims that are signed and not what they must be.
 const CLAIMS: [(&str, TokenError); 38] = {
-    use TokenError::{Audience, Claims, Early, Expired, Issuer};
+    use TokenError::{Audience, Claims, Expired, Issuer, NotYetValid};
     [
         (r#"{"iss":["i"],"aud":"a","sub":"s","exp":9999999999}"#, Claims),
         (r#"{"iss":["i","j"],"aud":"a","sub":"s","exp":9999999999}"#, Claims),
@@ -267,7 +267,7 @@ const CLAIMS: [(&str, TokenError); 38] = {
         (r#"{"iss":"i","aud":"a","sub":"s","exp":null}"#, Claims),
         (r#"{"iss":"i","aud":"a","sub":"s","exp":1e300}"#, Claims),
         (r#"{"iss":"i","aud":"a","sub":"s","exp":1,"exp":9999999999}"#, Claims),
-        (r#"{"iss":"i","aud":"a","sub":"s","exp":9999999999,"nbf":9999999998.5}"#, Early),
+        (r#"{"iss":"i","aud":"a","sub":"s","exp":9999999999,"nbf":9999999998.5}"#, NotYetValid),
         (r#"{"iss":"i","aud":"a","sub":"s","exp":9999999999,"nbf":"1"}"#, Claims),
         (r#""s""#, Claims),
         ("[]", Claims),

@@ -151,8 +151,8 @@ async fn claims_of_providers_make_tenants_and_roles() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json!({ "keys": [key] }).to_string()).unwrap();
         let text = format!(
-            "[auth]\njwks = {:?}\nissuer = \"https://issuer.test\"\naudience = \"antares\"\n\
-             audiences = [\"11111111-2222-3333-4444-555555555555\"]\n{}",
+            "[auth]\njwks = {:?}\nissuer = \"https://issuer.test\"\n\
+             audiences = [\"antares\", \"11111111-2222-3333-4444-555555555555\"]\n{}",
             file.path(),
             case.rules
         );
