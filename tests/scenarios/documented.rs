@@ -105,10 +105,10 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     ),
     (&[0], "verify --tx TX --mainnet-epoch 20000 --server SERVER --recheck"),
     (&[0], "verify --tx-hash HASH --rpc URL --rpc-cache had"),
-    (&[0], "verify --tx BARE --rpc URL --json"),
+    (&[0], "verify --tx BARE --format node --rpc URL --json"),
     (&[0], "verify --tx BARE --server SERVER --json"),
     (&[0], "dump --tx-hash HASH --rpc URL --rpc-cache had -o dumped.json"),
-    (&[0], "dump --tx BARE --rpc URL"),
+    (&[0], "dump --tx BARE --format node --rpc URL"),
     (
         &[0],
         "replay --from 0 --to 2 --rpc URL --rpc-cache had --tier auto --full --no-cache --max-cycles 70M --deadline-ms 60000 --json",
