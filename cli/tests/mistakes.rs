@@ -100,12 +100,13 @@ const EXPECTATIONS: [(&str, &str, &str, &str); 7] = [
     ("exit 1", "", "", "ok      tx.toml: exit 1"),
     ("exit 2", "", "", "FAILED  tx.toml: exit 1; expected: exit 2"),
     // No script says no.
-    ("rejected", "{{ code-hash lock }}", ABAB_HASH, "FAILED  tx.toml: TransactionScriptError"),
+    ("rejected", "\"{{ code-hash lock }}\"", ABAB_HASH, "FAILED  tx.toml: TransactionScriptError"),
     ("rejected", "args = \"0x\"", "args = \"0x0\"", "FAILED  tx.toml: malformed; expected: "),
     ("rejected", "capacity_shannons = 1", "capacity_shannons = 2", "ok      tx.toml: exit 1"),
 ];
 
-const ABAB_HASH: &str = "0xabababababababababababababababababababababababababababababababab";
+const ABAB_HASH: &str =
+    "\"0xabababababababababababababababababababababababababababababababab\", hash_type = \"data2\"";
 
 #[test]
 fn a_test_passes_where_a_script_does_what_is_expected() {
