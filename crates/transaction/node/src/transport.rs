@@ -107,7 +107,8 @@ fn seconds_of(retry_after: &str, now: SystemTime) -> Option<u64> {
     retry_after.parse().ok().or_else(|| {
         let date = httpdate::parse_http_date(retry_after).ok()?;
         // A date that has passed asks for no wait.
-        Some(date.duration_since(now).map_or(0, |wait| wait.as_secs_f64().ceil() as u64))
+        let wait = date.duration_since(now).unwrap_or_default();
+        Some(u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX))
     })
 }
 
