@@ -401,7 +401,10 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     let error = verify(&client, with(&digest, Bytes::new())).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
     let expected = format!("cell data {digest} of 0x");
-    assert!(error.message().starts_with(&expected) && error.message().contains(":3 is not stored"), "{error}");
+    assert!(
+        error.message().starts_with(&expected) && error.message().contains(":3 is not stored"),
+        "{error}"
+    );
     let details = error.get_error_details();
     let violations = &details.bad_request().unwrap().field_violations;
     assert_eq!(violations[0].field, "cell_deps[0].cell.data_sha256");
