@@ -62,6 +62,21 @@ check_profiles() {
     fi
 }
 
+# One check to us: clients that need nothing but what setup.sh has installed, against one server and a split pair.
+check_clients() {
+    local status=0
+    logged timeout 300 clients/matrix.py --part rust curl python || status=$?
+    case $status in
+    0) echo "clients: 1 passed, 0 failed, 0 skipped" | tee -a "$log" ;;
+    # It has said why.
+    77) echo "clients: 0 passed, 0 failed, 1 skipped" | tee -a "$log" ;;
+    *)
+        echo "clients: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
+        return 1
+        ;;
+    esac
+}
+
 # One check to us: the services run a script in a container that has nothing that a restricted pod has not.
 check_pod() {
     local status=0
@@ -84,7 +99,7 @@ show_failures() {
         /^(failures:|test result: .*)$/ { inside = left = 0 }
         inside && /^thread .* panicked at / { left = 8 }
         # What the checks of dashboards and profiles found.
-        /^(WRONG|observe|profiles): / { print substr($0, 1, 600); next }
+        /^(WRONG|observe|profiles|matrix): / { print substr($0, 1, 600); next }
         /^Traceback / { left = 12; print; next }
         # What a server that the test started had to say.
         inside && /"(WARN|ERROR)"/ { print substr($0, 1, 600); next }
@@ -112,6 +127,7 @@ if [ ${#steps_failed[@]} -eq 0 ]; then
     step "chart" check_chart
     step "dashboard" check_dashboard
     step "profiles" check_profiles
+    step "clients" check_clients
     step "pod" check_pod
 fi
 

@@ -177,7 +177,7 @@ pub(crate) enum Command {
     Optimise(OptimiseArgs),
     /// Report what takes the bytes of a script, and shrink it
     Size(SizeArgs),
-    /// Print the hashes of a file: CKB's data hash, which is a script's code hash, and SHA-256
+    /// Print a file's data hash of CKB, which is a script's code hash, and its SHA-256
     Hash(HashArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),

@@ -1,8 +1,13 @@
 //! Why the command could not give what was asked for, and the exit status that says so.
 
-use std::process::ExitCode;
+use std::{
+    io::{IsTerminal as _, stderr},
+    process::ExitCode,
+};
 
 use antares_profile_view::printable;
+
+use crate::output::for_people;
 
 /// A failure of the command itself. How a script ends is a report, never a failure.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +59,8 @@ impl Failure {
     /// Writes it to standard error; the exit status.
     #[must_use]
     pub fn report(&self) -> ExitCode {
-        eprintln!("antares: {}", printable(&self.to_string()));
+        let text = format!("antares: {}", printable(&self.to_string()));
+        eprintln!("{}", for_people(&text, stderr().is_terminal()));
         self.exit_status()
     }
 

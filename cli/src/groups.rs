@@ -63,6 +63,7 @@ mod tests {
             assert!(help.contains(&format!("\n  {name} ")), "{name} is in no group:\n{help}");
         }
         let at = |title: &str| help.find(title).unwrap();
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
         assert!(at("For authors") < at("With a server") && at("With a server") < at("For operators"));
     }
 }

@@ -1,6 +1,7 @@
 //! Writes results: to standard output, or to a file that appears whole or not at all.
 
 use std::{
+    borrow::Cow,
     io::{self, IsTerminal, Write},
     path::Path,
 };
@@ -19,6 +20,9 @@ pub(crate) mod server_json;
 pub(crate) mod source_maps;
 pub mod verdict;
 
+/// Columns of text for people, where it can be wrapped.
+const COLUMNS_MAX: usize = 100;
+
 /// Writes to standard output. A reader that has gone away (`| head`) is no failure.
 pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -28,6 +32,42 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes text for people to standard output.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    print(for_people(text, io::stdout().is_terminal()).as_bytes())
+}
+
+/// `text` as it is printed: a terminal breaks lines within words.
+pub(crate) fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    let is_long = |line: &str| line.chars().count() > COLUMNS_MAX;
+    match is_terminal && text.lines().any(is_long) {
+        true => text.split_inclusive('\n').map(wrapped).collect::<String>().into(),
+        false => text.into(),
+    }
+}
+
+/// A line in pieces of at most [`COLUMNS_MAX`] where it has spaces; those behind the first are indented deeper.
+fn wrapped(line: &str) -> String {
+    let words = line.trim_start_matches(' ');
+    let indent = " ".repeat((line.len() - words.len()).min(COLUMNS_MAX / 2) + 2);
+    let (mut text, mut columns) = (line[..line.len() - words.len()].to_owned(), line.len() - words.len());
+    for (at, word) in words.split(' ').enumerate() {
+        let length = word.trim_end().chars().count();
+        if at > 0 && columns + 1 + length > COLUMNS_MAX {
+            text.truncate(text.trim_end_matches(' ').len());
+            text += "\n";
+            text += &indent;
+            columns = indent.len();
+        } else if at > 0 {
+            text.push(' ');
+            columns += 1;
+        }
+        text += word;
+        columns += length;
+    }
+    text
 }
 
 /// Writes binary data to standard output, but never to a terminal.
@@ -71,6 +111,18 @@ fn file_permissions() -> std::fs::Permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_on_terminals() {
+        let text = format!("  why: {}\nshort\n{}\n", "a word ".repeat(30), "0".repeat(120));
+        assert_eq!(for_people(&text, false), text);
+        let told = for_people(&text, true).into_owned();
+        let lines: Vec<_> = told.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= COLUMNS_MAX || !line.contains(' ')), "{told}");
+        assert!(lines[1].starts_with("    ") && lines.contains(&"short"), "{told}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&told), words(&text));
+    }
 
     #[test]
     fn a_file_is_replaced_whole() {

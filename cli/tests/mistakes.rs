@@ -86,3 +86,38 @@ fn mistakes_are_told_with_the_next_step() {
         told.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
     }
 }
+
+/// What `antares test` says of a lock that exits with 1, by the word that is expected: its transaction with `from`
+/// replaced.
+const EXPECTATIONS: [(&str, &str, &str, &str); 7] = [
+    ("accepted", "", "", "FAILED  tx.toml: exit 1; expected: accepted"),
+    ("rejected", "", "", "ok      tx.toml: exit 1"),
+    ("exit 1", "", "", "ok      tx.toml: exit 1"),
+    ("exit 2", "", "", "FAILED  tx.toml: exit 1; expected: exit 2"),
+    // No script says no.
+    ("rejected", "\"{{ code-hash lock }}\"", ABAB_HASH, "FAILED  tx.toml: TransactionScriptError"),
+    ("rejected", "args = \"0x\"", "args = \"0x0\"", "FAILED  tx.toml: malformed; expected: "),
+    ("rejected", "capacity_shannons = 1", "capacity_shannons = 2", "ok      tx.toml: exit 1"),
+];
+
+const ABAB_HASH: &str =
+    "\"0xabababababababababababababababababababababababababababababababab\", hash_type = \"data2\"";
+
+#[test]
+fn a_test_passes_where_a_script_does_what_is_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), elf::of(&[0x0010_0513, 0x05d0_0893, 0x73])).unwrap();
+    for (expected, from, to, said) in EXPECTATIONS {
+        let text = format!(
+            "expect = \"{expected}\"\n[[cells]]\nname = \"lock\"\nfile = \"lock\"\n[[inputs]]\n\
+             lock = {{ code_hash = \"{{{{ code-hash lock }}}}\", args = \"0x\" }}\ncapacity_shannons = 1\n"
+        );
+        assert!(text.contains(from), "{from}");
+        fs::write(folder.path().join("tx.toml"), text.replace(from, to)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+        let output = command.env("ANTARES_CACHE", "off").arg("test").arg(folder.path()).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.starts_with(said), "{expected}, {to}: {told}");
+        assert_eq!(output.status.success(), said.starts_with("ok"), "{told}");
+    }
+}

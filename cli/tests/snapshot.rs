@@ -97,6 +97,29 @@ fn a_failing_transaction_keeps_its_ending_over_builds() {
 }
 
 #[test]
+fn git_and_the_file_say_what_is_kept() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join("all").join(name);
+    for built in ["target/one", "build/two", "build/three"] {
+        fs::create_dir_all(path(built).parent().unwrap()).unwrap();
+        fs::write(path(built), script(1)).unwrap();
+    }
+    // No work tree: all but cargo's folder.
+    let said = text(folder.path(), &["snapshot", "all"], 0);
+    assert!(said.contains("5 entries") && !said.contains("target"), "{said}");
+    let git = std::process::Command::new("git").args(["init", "--quiet"]).arg(path("")).status();
+    assert!(git.unwrap().success());
+    fs::write(path(".gitignore"), "/build\n").unwrap();
+    let file = path("antares-snapshot.json");
+    let mut kept: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(kept["entries"].as_object_mut().unwrap().remove("build/three").is_some());
+    fs::write(&file, kept.to_string()).unwrap();
+    assert_eq!(text(folder.path(), &["snapshot", "all", "--check"], 0), "4 entries, nothing has changed\n");
+    // A folder that git ignores was named on purpose.
+    assert!(text(folder.path(), &["snapshot", "all/build"], 0).contains("2 entries"));
+}
+
+#[test]
 fn what_is_no_snapshot_is_usage() {
     let folder = folder();
     for (content, word) in [("{", "is no snapshot"), ("{\"version\":2,\"entries\":{}}", "has version 2")] {

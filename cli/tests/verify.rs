@@ -97,6 +97,25 @@ fn a_script_that_does_not_accept_it_fails_the_transaction() {
 }
 
 #[test]
+fn a_refusal_with_json_takes_one_run() {
+    let (_folder, path) = folder(9, "data1");
+    // The first run needs no worker; a second one would not start.
+    let verify = |args: &[&str], status: i32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+        command.env("ANTARES_HEAD_START_MS", "60000").env("ANTARES_ALLOW_DEGRADED", "moat");
+        let output = command.arg("verify").arg("--tx").arg(&path).args(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        (text(output.stdout), text(output.stderr))
+    };
+    let (stdout, stderr) = verify(&["--json"], 1);
+    assert!(stdout.contains("\"exit_code\":9") && stderr.is_empty(), "{stderr}");
+    // The verdict is out before anybody looks for the cause.
+    let (stdout, stderr) = verify(&[], 2);
+    assert!(stdout.contains("exit 9") && stderr.contains("there is no layer"), "{stdout}{stderr}");
+}
+
+#[test]
 fn the_script_version_is_what_the_rules_allow() {
     let (_folder, path) = folder(0, "data1");
     let old = json(&path, &["--script-version", "0", "--tier", "interpreter"], 1);

@@ -78,6 +78,9 @@ func refusedBy(err error) *Refused {
 	return refused
 }
 
+// Attempts to connect: less far apart than all pauses of a call together.
+var reconnect = backoff.Config{BaseDelay: time.Second, Multiplier: 1, Jitter: backoff.DefaultConfig.Jitter, MaxDelay: time.Second}
+
 // Client is a connection to one or more servers. Close it.
 type Client struct {
 	Runner     antaresv1.RunnerServiceClient
@@ -92,7 +95,7 @@ func New(address string, options ...grpc.DialOption) (*Client, error) {
 	defaults := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytesMax), grpc.MaxCallSendMsgSize(messageBytesMax)),
 		grpc.WithDefaultServiceConfig(serviceConfig),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTimeMax}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeMax}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 	}
 	if scheme, list, _ := strings.Cut(address, ":"); scheme == "ipv4" || scheme == "ipv6" {

@@ -107,15 +107,8 @@ async fn a_bare_transaction_is_enough() {
     let one = v1::SharedTransaction { id: 1, transaction, ..Default::default() };
     let listed = v1::SharedTransaction { id: 2, cell_deps: vec![0], ..one.clone() };
     // As CCC prints it.
-    let camel =
-        ["cell_deps", "header_deps", "outputs_data", "out_point", "tx_hash", "dep_type", "previous_output"]
-            .into_iter()
-            .chain(["code_hash", "hash_type", "dep_group"])
-            .fold(text["transaction"].to_string(), |text, key| {
-                let (first, second) = key.split_once('_').unwrap();
-                text.replace(key, &format!("{first}{}{}", second[..1].to_uppercase(), &second[1..]))
-            });
-    let transaction = Some(shared_transaction::Transaction::Bare(camel.into()));
+    let ccc = camel(&text["transaction"].to_string());
+    let transaction = Some(shared_transaction::Transaction::Bare(ccc.into()));
     let format = v1::TransactionFormat::Ccc.into();
     let of_ccc = v1::SharedTransaction { id: 3, transaction, format, ..Default::default() };
     let request = v1::VerifyBatchRequest { shared: None, transactions: vec![one, listed, of_ccc] };
@@ -166,6 +159,18 @@ async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others()
     place.is_expected(&answer.unwrap());
 }
 
+/// JSON of a node with the keys that libraries of wallets have.
+fn camel(text: &str) -> String {
+    let keys = ["cell_deps", "header_deps", "outputs_data", "out_point", "tx_hash", "dep_type"];
+    keys.into_iter().chain(["previous_output", "code_hash", "hash_type", "dep_group"]).fold(
+        text.to_owned(),
+        |text, key| {
+            let (first, second) = key.split_once('_').unwrap();
+            text.replace(key, &format!("{first}{}{}", second[..1].to_uppercase(), &second[1..]))
+        },
+    )
+}
+
 /// Status, standard output and standard error of `antares verify` about `text`.
 fn command(text: &str, words: &[&str]) -> (Option<i32>, String, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -192,6 +197,10 @@ async fn the_command_leaves_the_cells_to_the_server() {
         assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)));
     }
     assert_eq!(place.looked_up("ok"), 3.0);
+    // As Lumos prints it.
+    let lumos = camel(&json.to_string());
+    let (status, _, stderr) = command(&lumos, &[&there[..], &["--format", "lumos"]].concat());
+    assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)), "{stderr}");
     // What goes wrong is told with its place, before or after the server is asked.
     let refused = |text: &str, words: &[&str], said: &str| {
         let (status, _, stderr) = command(text, words);
@@ -206,6 +215,14 @@ async fn the_command_leaves_the_cells_to_the_server() {
         Some(2)
     );
     assert_eq!(refused("{}", &there, "the key `mock_info` is missing"), Some(2));
+    let mock = example("mock_tx.json");
+    for (text, format, said) in [
+        (&*lumos, "node", "--format ccc or lumos"),
+        (&*json.to_string(), "ccc", "nodes write this key"),
+        (&*String::from_utf8_lossy(&mock), "ccc", "it has its cells already"),
+    ] {
+        assert_eq!(refused(text, &[&there[..], &["--format", format]].concat(), said), Some(2));
+    }
     place.node.reorganise(place.chain.until(0));
     assert_eq!(refused(&json.to_string(), &there, "CELL_NOT_FOUND)\n  tx."), Some(2));
     let data = tempfile::tempdir().unwrap();

@@ -297,6 +297,14 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     assert_eq!(mistake(&error), "cell_deps[0].cell.data_sha256");
     let error = client.verify(with(&digest, Bytes::new())).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
+    let expected = format!("cell data {digest} of 0x");
+    assert!(
+        error.message().starts_with(&expected) && error.message().contains(":3 is not stored"),
+        "{error}"
+    );
+    let details = error.get_error_details();
+    let violations = &details.bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, "cell_deps[0].cell.data_sha256");
 
     // A short message that stands for much is charged for what it stands for.
     let large: Vec<u8> = [elf(&[0x73]), vec![0; 1 << 20]].concat();

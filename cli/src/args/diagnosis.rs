@@ -50,8 +50,13 @@ impl DiagnosisArgs {
         self.explain || self.verbose > 0
     }
 
+    /// Whether the output has a place for the cause of a failure.
+    pub fn is_printed(&self, is_json: bool) -> bool {
+        !self.no_diagnosis && (self.is_whole() || !is_json)
+    }
+
     /// Whether a server is to tell why a script fails: whatever it tells is enough, and is printed.
     pub fn is_for_server(&self, is_json: bool) -> bool {
-        !self.no_diagnosis && self.verbose < 2 && (self.is_whole() || !is_json)
+        self.verbose < 2 && self.is_printed(is_json)
     }
 }

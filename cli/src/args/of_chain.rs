@@ -3,8 +3,9 @@
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use antares_abi::Tier;
+use antares_node::BareFormat;
 use ckb_types::H256;
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
     args::{code::CodeArgs, number::number, run::tiers},
@@ -23,6 +24,30 @@ pub(crate) struct OfChainArgs {
     /// Keep the node's answers in this folder
     #[arg(long, value_name = "DIR", requires = "rpc")]
     pub rpc_cache: Option<PathBuf>,
+    /// Who wrote the JSON of a transaction without its cells: a node or ckb-cli, CCC, or Lumos [default: node]
+    #[arg(long, value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
+    pub format: Option<JsonFormat>,
+}
+
+/// Who wrote the JSON of a transaction without its cells.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum JsonFormat {
+    /// A node, or ckb-cli
+    Node,
+    /// `ccc.stringify`
+    Ccc,
+    /// A transaction or a skeleton of Lumos
+    Lumos,
+}
+
+impl From<JsonFormat> for BareFormat {
+    fn from(format: JsonFormat) -> Self {
+        match format {
+            JsonFormat::Node => Self::Node,
+            JsonFormat::Ccc => Self::Ccc,
+            JsonFormat::Lumos => Self::Lumos,
+        }
+    }
 }
 
 /// Which node.
@@ -45,6 +70,9 @@ pub(crate) struct DumpArgs {
     /// A transaction without its cells: JSON, or molecule in hexadecimal digits; - for standard input
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
+    /// Who wrote the JSON of a transaction without its cells: a node or ckb-cli, CCC, or Lumos [default: node]
+    #[arg(long, value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
+    pub format: Option<JsonFormat>,
     #[command(flatten)]
     pub node: NodeArgs,
     /// Output file, - for standard output

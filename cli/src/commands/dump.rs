@@ -19,7 +19,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
     let node = of_chain::node(&args.node)?;
     let taken = match (&args.tx_hash, &args.tx) {
         (Some(hash), _) => of_chain::by_hash(&node, hash)?,
-        (None, Some(path)) => of_chain::of_file(&node, of_chain::read_bare(path)?)?,
+        (None, Some(path)) => of_chain::of_file(&node, of_chain::read_bare(path, args.format)?)?,
         (None, None) => return Err(Failure::Usage(anyhow!("--tx-hash or --tx is needed"))),
     };
     let mut text = taken.resolved.to_json_pretty();

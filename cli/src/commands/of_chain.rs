@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use antares_node::{
-    BareError, BareTransaction, ChainNode, ChainRules, NodeError, NodeOptions, ResolveError, Resolved,
+    BareError, BareFormat, BareTransaction, ChainNode, ChainRules, NodeError, NodeOptions, ResolveError,
+    Resolved,
 };
 use antares_transaction::Environment;
 use anyhow::{Context as _, anyhow};
-use ckb_types::core::HeaderView;
+use ckb_types::{core::HeaderView, prelude::*};
 
 use crate::{
-    args::of_chain::{NodeArgs, OfChainArgs, TxHash},
+    args::of_chain::{JsonFormat, NodeArgs, OfChainArgs, TxHash},
     failure::Failure,
     input, output,
     output::progress,
@@ -43,28 +44,39 @@ pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Ta
     let node = node(&NodeArgs { rpc, rpc_cache: args.rpc_cache.clone() })?;
     match (&args.tx_hash, file) {
         (Some(hash), _) => by_hash(&node, hash).map(Some),
-        (None, Some(file)) => match BareTransaction::read(file) {
-            Err(BareError::Mock) => Ok(None),
+        (None, Some(file)) => match read(file, args.format) {
+            Err(BareError::Mock) if args.format.is_none() => Ok(None),
             bare => of_file(&node, bare).map(Some),
         },
         (None, None) => Ok(None),
     }
 }
 
-/// Whether `file` is a transaction without its cells, which a server's node may have. What is neither kind is
-/// taken for one with its cells: then that reader says what is wrong with it.
-pub(crate) fn is_bare(file: &[u8], has_server: bool) -> Result<bool, Failure> {
-    match BareTransaction::read(file) {
-        Ok(_) if has_server => Ok(true),
+/// `file` in molecule if it is a transaction without its cells, which a server's node may have. What is neither
+/// kind is taken for one with its cells: then that reader says what is wrong with it.
+pub(crate) fn bare(
+    file: &[u8],
+    format: Option<JsonFormat>,
+    has_server: bool,
+) -> Result<Option<Vec<u8>>, Failure> {
+    match read(file, format) {
+        Ok(BareTransaction(transaction)) if has_server => Ok(Some(transaction.data().as_slice().to_vec())),
         Ok(_) => Err(Failure::Usage(anyhow!(
             "the transaction comes without its cells: name a node with --rpc, or with --server a server that has \
              one"
         ))),
-        Err(
-            error @ (BareError::Shape { .. } | BareError::Malformed { .. } | BareError::OtherHash { .. }),
-        ) => Err(error).context("the transaction cannot be used").map_err(Failure::Usage),
-        Err(_) => Ok(false),
+        // A format is said of a transaction without its cells alone.
+        Err(BareError::Foreign | BareError::Mock | BareError::Syntax { .. } | BareError::TooLong { .. })
+            if format.is_none() =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error).context("the transaction cannot be used").map_err(Failure::Usage),
     }
+}
+
+fn read(file: &[u8], format: Option<JsonFormat>) -> Result<BareTransaction, BareError> {
+    BareTransaction::read_as(file, format.map_or(BareFormat::Node, Into::into))
 }
 
 /// A transaction of the chain.
@@ -94,9 +106,12 @@ pub(crate) fn of_file(node: &ChainNode, bare: Result<BareTransaction, BareError>
 }
 
 /// Reads a transaction without its cells, `-` for standard input.
-pub(crate) fn read_bare(path: &Path) -> Result<Result<BareTransaction, BareError>, Failure> {
+pub(crate) fn read_bare(
+    path: &Path,
+    format: Option<JsonFormat>,
+) -> Result<Result<BareTransaction, BareError>, Failure> {
     let bytes = input::read(path, antares_node::limits::BARE_BYTES_MAX as u64)?;
-    Ok(BareTransaction::read(&bytes))
+    Ok(read(&bytes, format))
 }
 
 /// The rules in the epoch of a block, or else of the last one, and whether they are the main network's.

@@ -45,14 +45,16 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     report.name_limit(request.cycles_max.or(of_here));
     report.explain_restart(request.options.isa);
     if !args.json {
-        output::print(report.to_text().as_bytes())?;
+        output::print_text(&report.to_text())?;
     }
-    let found = diagnosis::or_hint(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
-    let text = match args.json {
-        true => diagnosis::to_json(&report, &found, &args.diagnosis),
-        false => diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis),
+    let found = match args.diagnosis.is_printed(args.json) {
+        true => diagnosis::or_hint(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?,
+        false => Vec::new(),
     };
-    output::print(text.as_bytes())?;
+    match args.json {
+        true => output::print(diagnosis::to_json(&report, &found, &args.diagnosis).as_bytes()),
+        false => output::print_text(&diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis)),
+    }?;
     Ok(status(&report, args.expect_cycles))
 }
 

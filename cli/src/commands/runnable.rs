@@ -1,11 +1,14 @@
 //! What can be run among files: scripts with their arguments, and transactions.
 
 use std::{
-    ffi::OsString,
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
     fs,
     num::NonZero,
+    os::unix::ffi::OsStrExt as _,
     panic::resume_unwind,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     thread,
 };
 
@@ -31,8 +34,8 @@ pub(crate) struct Terms<'a> {
 
 /// What cargo and others mark the folders of what they build with.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
-/// Folder of npm's packages.
-const PACKAGES: &str = "node_modules";
+/// Folders of npm's packages, and of what cargo builds where it has left no mark.
+const BUILT_AGAIN: [&str; 2] = ["node_modules", "target"];
 
 /// The files in a folder and below; what is hidden is left out, and so are folders that can be built again,
 /// and links, which may lead in circles.
@@ -47,7 +50,7 @@ pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Fai
         let entry = entry.map_err(unreadable)?;
         let kind = entry.file_type().map_err(unreadable)?;
         let name = entry.file_name();
-        if name.to_string_lossy().starts_with('.') || name == PACKAGES {
+        if name.to_string_lossy().starts_with('.') || BUILT_AGAIN.iter().any(|built| name == *built) {
             continue;
         }
         if kind.is_dir() {
@@ -61,6 +64,19 @@ pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// The files of `folder` that git tracks or would track; none outside of a work tree, and of a folder that git
+/// ignores.
+pub(crate) fn tracked(folder: &Path) -> Option<BTreeSet<PathBuf>> {
+    // The monitor would be a program that the repository names.
+    let words =
+        ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let listed = Command::new("git").arg("-C").arg(folder).args(words).stdin(Stdio::null()).output();
+    let listed = listed.ok().filter(|listed| listed.status.success())?.stdout;
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let paths: BTreeSet<PathBuf> = names.map(|name| folder.join(OsStr::from_bytes(name))).collect();
+    (!paths.is_empty()).then_some(paths)
 }
 
 /// What `run` gives for each path, in their order, on all processors.

@@ -19,7 +19,7 @@ use crate::{
         percent::{Percent, share},
     },
     commands::profile,
-    commands::runnable::{Terms, collect, in_parallel, target},
+    commands::runnable::{Terms, collect, in_parallel, target, tracked},
     failure::Failure,
     input,
     limits::{SNAPSHOT_BYTES_MAX, SNAPSHOT_FUNCTIONS_MAX},
@@ -69,15 +69,19 @@ struct Changed<'a> {
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
     let path = args.file.clone().unwrap_or_else(|| args.folder.join(FILE));
     let hint = "nothing to compare with: antares snapshot without --check records it";
-    let before = if args.check { Some(read(&path).map_err(|failure| failure.of(hint))?) } else { None };
-    let after = take(args, &path)?;
-    let Some(before) = before else {
+    let before = match read(&path) {
+        Err(failure) if args.check => return Err(failure.of(hint)),
+        // What is there is replaced, whatever it is.
+        before => before.unwrap_or_default(),
+    };
+    let after = take(args, &path, &before)?;
+    if !args.check {
         let text = serde_json::to_string_pretty(&after).unwrap_or_default() + "\n";
         output::write(&path, text.as_bytes())?;
         let said = if args.json { text } else { listed(&after, &path) };
         output::print(output::printable(&said).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
-    };
+    }
     let changed = changes(&before, &after, args.tolerance.unwrap_or(Percent::NOTHING));
     let said = match args.json {
         true => serde_json::json!({ "changed": changed }).to_string() + "\n",
@@ -100,13 +104,16 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
-/// Runs everything.
-fn take(args: &SnapshotArgs, file: &Path) -> Result<Snapshot, Failure> {
+/// Runs everything; of what git ignores, what the snapshot `before` names.
+fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot, Failure> {
     let mut found = Vec::new();
     collect(&args.folder, &mut found)?;
     found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
     found.sort();
     let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
+    if let Some(tracked) = tracked(&args.folder) {
+        found.retain(|path| tracked.contains(path) || before.entries.contains_key(&named(path)));
+    }
     let entries = in_parallel(&found, |path| Ok(entry(path, args)?.map(|entry| (named(path), entry))))?;
     let entries: BTreeMap<String, Entry> = entries.into_iter().flatten().collect();
     if entries.is_empty() {

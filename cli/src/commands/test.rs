@@ -34,6 +34,9 @@ use crate::{
 /// Meanings of exit codes, if the folder has them.
 const ERROR_CODES: &str = "errors.txt";
 
+/// Errors of scripts that ran. With others, such as `ScriptNotFound`, none did.
+const REFUSALS: [&str; 3] = ["ValidationFailure", "VMInternalError", "ExceededMaximumCycles"];
+
 /// What `--json` prints: a contract.
 #[derive(Serialize)]
 pub(crate) struct Round {
@@ -133,7 +136,7 @@ impl Round {
             }
             false => text += "the build failed\n",
         }
-        output::print(text.as_bytes())
+        output::print_text(&text)
     }
 }
 
@@ -165,11 +168,8 @@ fn answer(
     };
     let (digest, answered) = match built {
         Err(failure @ Failure::Usage(_)) => {
-            let (problem, outcome) = (failure.to_string(), "malformed".to_owned());
-            let report = Some(format!("  {}\n", output::printable(&problem)));
-            let expected = "a transaction".to_owned();
-            let answer = Answer { name, is_passed: false, expected, outcome, cycles: 0, report };
-            (Sha256Digest::of(problem.as_bytes()), Ok(answer))
+            let digest = Sha256Digest::of(failure.to_string().as_bytes());
+            (digest, Ok(malformed(name, "a transaction".to_owned(), &failure)))
         }
         Err(failure) => return Err(failure),
         Ok(built) => {
@@ -187,12 +187,17 @@ fn answer(
     Ok(Some((digest, answered.map_err(|failure| failure.of(&path.display().to_string()))?)))
 }
 
+/// The answer without a verdict, which fits no expectation.
+fn malformed(name: String, expected: String, failure: &Failure) -> Answer {
+    let report = Some(format!("  {}\n", output::printable(&failure.to_string())));
+    Answer { name, is_passed: false, expected, outcome: "malformed".to_owned(), cycles: 0, report }
+}
+
 fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure> {
     let Built { json, expected } = built;
     let request = Request { json, ..Request::default() };
     let verdict = match engine::verify(&request) {
-        // The transaction is consistent in itself, but not what a node takes.
-        Err(Failure::Usage(error)) => Verdict::without_figures(Outcome::Failed, format!("{error:#}")),
+        Err(failure @ Failure::Usage(_)) => return Ok(malformed(name, expected.to_string(), &failure)),
         verdict => verdict?,
     };
     let codes: Vec<i8> =
@@ -200,7 +205,10 @@ fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure
     let is_accepted = verdict.outcome == Outcome::Ok;
     let is_passed = match expected {
         Expected::Accepted => is_accepted,
-        Expected::Rejected => verdict.outcome == Outcome::Failed,
+        Expected::Rejected => {
+            let mut errors = verdict.groups.iter().filter_map(|group| group.error.as_ref());
+            errors.any(|error| REFUSALS.contains(&&*error.kind))
+        }
         Expected::Exit(code) => codes.contains(&code),
     };
     let outcome = match codes.first() {

@@ -75,12 +75,16 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
         return Ok(Source { json, is_bare: false, environment: taken.environment, cycles });
     }
     let json = json.ok_or_else(|| Failure::Usage(anyhow!("there is no transaction")))?;
+    let whole = Source { json, is_bare: false, environment: Environment::default(), cycles: None };
     #[cfg(feature = "server")]
-    let is_bare =
-        crate::commands::of_chain::is_bare(&json, args.code.server(args.server.as_deref()).is_some())?;
-    #[cfg(not(feature = "server"))]
-    let is_bare = false;
-    Ok(Source { json, is_bare, environment: Environment::default(), cycles: None })
+    {
+        let has_server = args.code.server(args.server.as_deref()).is_some();
+        let bare = crate::commands::of_chain::bare(&whole.json, args.of_chain.format, has_server)?;
+        if let Some(json) = bare {
+            return Ok(Source { json, is_bare: true, ..whole });
+        }
+    }
+    Ok(whole)
 }
 
 /// Prints a verdict, and why scripts failed.
@@ -92,14 +96,16 @@ pub(crate) fn print_verdict(
 ) -> Result<(), Failure> {
     // Finding out why takes longer than the verdict.
     if !is_json {
-        output::print(report.to_text().as_bytes())?;
+        output::print_text(&report.to_text())?;
     }
-    let found = diagnosis::or_hint(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?;
-    let text = match is_json {
-        true => diagnosis::to_json(report, &found, diagnosis),
-        false => diagnosis::to_text(&found, report.vm_error(), diagnosis),
+    let found = match diagnosis.is_printed(is_json) {
+        true => diagnosis::or_hint(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?,
+        false => Vec::new(),
     };
-    output::print(text.as_bytes())
+    match is_json {
+        true => output::print(diagnosis::to_json(report, &found, diagnosis).as_bytes()),
+        false => output::print_text(&diagnosis::to_text(&found, report.vm_error(), diagnosis)),
+    }
 }
 
 /// Verifies on this machine, or on the server that is named.

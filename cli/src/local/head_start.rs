@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_pool::{
-    HostPipes, Hosted,
+    HostPipes, Hosted, LayerStatus,
     job::{Tier, VerifyReport},
 };
 use antares_transaction::Mock;
@@ -37,7 +37,13 @@ pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<Verdict> {
     }
     let until = Instant::now() + request.deadline.map_or(time, |deadline| deadline.min(time));
     // Without a child, or with one that is lost, there are the workers.
-    let mut child = Hosted::fork(|pipes| run(request, mock, &pipes)).ok()??;
+    let work = |pipes: HostPipes, missing: Vec<LayerStatus>| {
+        // Where a layer is missing the workers say so, or are allowed to be without it.
+        if missing.is_empty() {
+            run(request, mock, &pipes);
+        }
+    };
+    let mut child = Hosted::fork(work).ok()??;
     match child.verified_until(until, DEBUG_BYTES_MAX).ok()?? {
         VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. } => {
             Some(Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)))

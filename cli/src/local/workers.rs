@@ -6,7 +6,7 @@ use antares_abi::{COMPILE_WALL_TIMES, CompileOptions, Hints};
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{CompileJob, CompileReport, CompileSummary, Stage},
-    worker_path,
+    names, worker_path,
 };
 use anyhow::{Context as _, anyhow};
 
@@ -81,20 +81,28 @@ pub fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
 }
 
 pub fn start(worker: &str) -> Result<Pool, Failure> {
-    let allow_degraded = accepted(std::env::var(ACCEPTED_KEY).unwrap_or_default().as_str())?;
+    let allow_degraded = accepted()?;
     let config = |worker| PoolConfig { allow_degraded, ..PoolConfig::new(worker, 1) };
     worker_path(worker).and_then(|worker| Pool::start(config(worker))).map_err(|error| match error {
         PoolError::LayersMissing { missing } => {
-            let names: Vec<&str> = missing.iter().map(|status| status.layer.name()).collect();
-            let step = format!("{ACCEPTED_KEY}={} runs scripts without", names.join(","));
-            Failure::Service(anyhow!("{}: {step}", PoolError::LayersMissing { missing }))
+            let names = names(missing.iter().map(|status| &status.layer));
+            degraded(&PoolError::LayersMissing { missing }.to_string(), &names)
         }
         error => failed(error),
     })
 }
 
+/// The failure where layers of these `names` are missing, with the next step.
+pub fn degraded(text: &str, names: &str) -> Failure {
+    Failure::Service(anyhow!("{text}: {ACCEPTED_KEY}={names} runs scripts without"))
+}
+
 /// The layers of the sandbox that may be missing.
-fn accepted(names: &str) -> Result<Vec<Layer>, Failure> {
+///
+/// # Errors
+/// The environment names what is no layer.
+pub fn accepted() -> Result<Vec<Layer>, Failure> {
+    let names = std::env::var(ACCEPTED_KEY).unwrap_or_default();
     let layer = |name: &str| {
         let found = Layer::ALL.into_iter().find(|layer| layer.name() == name);
         found.ok_or_else(|| {

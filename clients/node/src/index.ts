@@ -28,6 +28,8 @@ const MESSAGE_BYTES_MAX = 64 << 20;
 // All attempts of a call.
 const DEADLINE_MS = 300_000;
 const CONNECT_MS_MAX = 10_000;
+// Between attempts to connect: less than all pauses of a call together.
+const RECONNECT_MS_MAX = 1_000;
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 const PAUSE_MS_MIN = 50;
@@ -141,6 +143,7 @@ export class Client {
     this.channel = new grpc.Channel(address, this.credentials(), {
       "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
       "grpc.max_send_message_length": MESSAGE_BYTES_MAX,
+      "grpc.max_reconnect_backoff_ms": RECONNECT_MS_MAX,
       "grpc.keepalive_time_ms": KEEPALIVE_MS,
       "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
       "grpc.service_config": JSON.stringify(SERVICE_CONFIG),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use antares_abi::Sha256Digest;
 use antares_pool::PoolError;
 use antares_serve::Fault;
+use ckb_types::packed::OutPoint;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tracing::Span;
@@ -50,6 +51,18 @@ pub(crate) fn transaction_fault(field: &str, problem: &str) -> Fault {
     let problem = cut(problem);
     let message = format!("the transaction cannot be used: {problem}");
     Fault::invalid("TRANSACTION_INVALID", message).violation(cut(field), problem)
+}
+
+/// Data of a cell is not stored: its `digest`, the field that names it, and the cell's out point.
+pub(crate) fn cell_data_fault(digest: Sha256Digest, field: &str, out_point: Option<&OutPoint>) -> Fault {
+    let point = |point: &OutPoint| {
+        let index: u32 = point.index().into();
+        format!(" of {:#x}:{index}", point.tx_hash())
+    };
+    let cell = out_point.map(point).unwrap_or_default();
+    let problem = "is not stored here";
+    let fault = Fault::not_found("SCRIPT_NOT_FOUND", "cell data", digest.to_string());
+    fault.reworded(format!("cell data {digest}{cell} {problem}")).violation(field, problem)
 }
 
 /// The beginning of `text`, if it is long.

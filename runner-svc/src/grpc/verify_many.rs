@@ -6,6 +6,7 @@ use antares_config::RunnerSection;
 use antares_proto::v1::{self, shared_transaction::Transaction, verify_transaction_request as whole};
 use antares_serve::{Account, Fault, HeldBytes, RequestBytes};
 use bytes::Bytes;
+use ckb_types::{packed::OutPoint, prelude::*};
 use prost::Message as _;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tonic::Status;
@@ -16,7 +17,7 @@ use crate::{
     ended::ExecuteError,
     grpc::{
         convert::transaction::{dep_parts, shared_result, verify_order},
-        status::new_id,
+        status::{cell_data_fault, new_id},
         verify_call::VerifyCaller,
     },
     limits::{
@@ -24,10 +25,11 @@ use crate::{
         SHARED_TRANSACTIONS_MIN,
     },
     runner::Runner,
+    source::SourceError,
     verify::{
         hot_cells::Pin,
         order::VerifyOrder,
-        parts::{DataPart, DepPart, Source},
+        parts::{DataPart, DepPart, Location, Source},
     },
 };
 
@@ -84,14 +86,21 @@ impl Runner {
         let held = RequestBytes::hold(room, shared.encoded_len())?;
         let v1::VerifyShared { cell_deps, headers, .. } = shared;
         let (mut cell_deps, mut pins) = (dep_parts(cell_deps)?, Vec::new());
-        for DepPart { cell, .. } in &mut cell_deps {
+        for (at, DepPart { cell, out_point }) in cell_deps.iter_mut().enumerate() {
             cell.data = match &mut cell.data {
                 DataPart::Inline(data) if data.len() > SHARED_INLINE_BYTES_MAX => {
                     let kept = self.cells.hot.keep(account, std::mem::take(data)).await;
                     DataPart::Hot(kept.map_err(ExecuteError::from)?)
                 }
                 DataPart::Stored(digest) => {
-                    let found = self.cells.hot_cell(account, *digest).await?;
+                    let found = match self.cells.hot.get(account, *digest).await {
+                        Err(SourceError::ScriptNotFound(digest)) => {
+                            let (field, point) =
+                                (Location::CellDep(at).path(), OutPoint::from_slice(out_point));
+                            return Err(cell_data_fault(digest, &field, point.ok().as_ref()).into());
+                        }
+                        found => found.map_err(ExecuteError::from)?,
+                    };
                     // In the hot set it counts there, for all sessions together.
                     match self.cells.hot.pin(account, &found) {
                         Some(pin) => pins.push(pin),

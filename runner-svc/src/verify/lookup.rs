@@ -148,9 +148,10 @@ fn public_problem(error: &ResolveError, format: BareFormat) -> Failed {
     };
     let at = path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
     if let NodeError::Unknown { request, .. } = source {
-        let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", request.of.clone());
+        let kind = if request.method.contains("header") { "header" } else { "transaction" };
+        let fault = Fault::not_found("CELL_NOT_FOUND", kind, request.of.clone());
         let problem = "the node does not know it, or not yet";
-        let fault = fault.reworded(format!("{at}{}: {problem}", request.of));
+        let fault = fault.reworded(format!("{at}{kind} {}: {problem}", request.of));
         return Failed {
             fault: fault.violation(path.as_deref().unwrap_or("bare"), problem),
             result: "unknown",

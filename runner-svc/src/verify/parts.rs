@@ -6,6 +6,10 @@ use antares_abi::Sha256Digest;
 use antares_node::BareFormat;
 use antares_transaction::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData};
 use bytes::Bytes;
+use ckb_types::{
+    packed::{OutPoint, Transaction},
+    prelude::*,
+};
 
 use crate::verify::hot_cells::HotCell;
 
@@ -118,6 +122,17 @@ impl Parts {
         let inputs = inputs.map(|(at, cell)| (Location::Input(at), &mut cell.data));
         let deps = self.cell_deps.iter_mut().enumerate();
         inputs.chain(deps.map(|(at, dep)| (Location::CellDep(at), &mut dep.cell.data)))
+    }
+
+    /// The out point of the cell whose data is there; none if the transaction has none.
+    pub(crate) fn out_point(&self, place: Location) -> Option<OutPoint> {
+        match place {
+            Location::CellDep(at) => OutPoint::from_slice(&self.cell_deps.get(at)?.out_point).ok(),
+            Location::Input(at) => {
+                let tx = Transaction::from_slice(&self.tx).ok()?;
+                Some(tx.raw().inputs().get(at)?.previous_output())
+            }
+        }
     }
 
     fn read(&self) -> Result<(Mock, Vec<Arc<HotCell>>), MockError> {

@@ -3,16 +3,16 @@
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-use antares_abi::Sha256Digest;
-use antares_serve::{Account, HeldBytes, RequestBytes};
+use antares_serve::{HeldBytes, RequestBytes};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use tonic::Status;
 
 use crate::{
     ended::ExecuteError,
-    grpc::status::transaction_fault,
+    grpc::status::{cell_data_fault, transaction_fault},
+    source::SourceError,
     verify::{
-        hot_cells::{HotCell, HotCells},
+        hot_cells::HotCells,
         lookup::Lookups,
         order::VerifyOrder,
         parts::{DataPart, Source},
@@ -51,10 +51,17 @@ impl Cells {
         let account = &order.tenant.account;
         let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
         let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
+        let mut missing = None;
         for (place, data) in parts.data_mut() {
             // What was found already is held by whoever found it.
             let is_here = if let DataPart::Stored(digest) = data {
-                *data = DataPart::Named(self.hot_cell(account, *digest).await?);
+                match self.hot.get(account, *digest).await {
+                    Err(SourceError::ScriptNotFound(digest)) => {
+                        missing = Some((place, digest));
+                        break;
+                    }
+                    found => *data = DataPart::Named(found.map_err(ExecuteError::from)?),
+                }
                 true
             } else {
                 false
@@ -78,15 +85,11 @@ impl Cells {
                 held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             }
         }
+        if let Some((place, digest)) = missing {
+            let out_point = parts.out_point(place);
+            return Err(cell_data_fault(digest, &place.path(), out_point.as_ref()).into());
+        }
         order.resolving = started.elapsed();
         Ok(Held { _own: held, _shared: shared })
-    }
-
-    pub(crate) async fn hot_cell(
-        &self,
-        account: &Account,
-        digest: Sha256Digest,
-    ) -> Result<Arc<HotCell>, ExecuteError> {
-        Ok(self.hot.get(account, digest).await?)
     }
 }

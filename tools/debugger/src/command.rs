@@ -25,7 +25,7 @@ use antares_cli::{
     args::DebugArgs,
     failure::Failure,
     input::is_stdio,
-    local::workers::{failed, ours},
+    local::workers::{accepted, degraded, failed, ours},
     output,
 };
 use antares_hosted::job::{DebugEnd, HostedJob, HostedNews};
@@ -68,7 +68,7 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
 /// Starts the process that runs the script, and waits until it can be looked at.
 pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
     let worker = worker_path("antares-debug").map_err(failed)?;
-    let mut hosted = Hosted::start(&worker).map_err(failed)?;
+    let mut hosted = Hosted::start(&worker, &accepted()?).map_err(failed)?;
     hosted.give(&job).map_err(lost)?;
     loop {
         match hosted.news().map_err(lost)? {
@@ -76,6 +76,7 @@ pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
             // Of the VMs before the one that is looked at.
             HostedNews::Line { .. } => {}
             HostedNews::Refused(why) => return Err(Failure::Usage(anyhow!(why))),
+            HostedNews::LayersMissing { text, names } => return Err(degraded(&text, &names)),
             _ => return Err(ours("the process that runs the script makes no sense")),
         }
     }

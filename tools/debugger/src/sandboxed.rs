@@ -11,11 +11,16 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cli::{
-    args::CodeArgs, input::verify_request, limits::DEADLINE_MS_MAX, local::engine, local::native::Code,
+    args::CodeArgs,
+    input::verify_request,
+    limits::DEADLINE_MS_MAX,
+    local::engine,
+    local::native::Code,
+    local::workers::{accepted, degraded},
     output::verdict::Group,
 };
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
-use antares_pool::{Hosted, ParentLink, ProcessKind, settle, worker_path};
+use antares_pool::{Hosted, ParentLink, ProcessKind, job, layers_missing, settle, worker_path};
 use antares_transaction::programs;
 use antares_verifier::serve_job;
 
@@ -52,10 +57,13 @@ impl ScriptRunner for Sandboxed {
 /// Starts `job` in a forked child, which takes a tenth of the time that a program takes, or in the run worker
 /// where this process has threads.
 fn begin(job: HostedJob) -> io::Result<Hosted> {
+    let accepted = accepted().map_err(io::Error::other)?;
     let mut job = Some(job);
     let taken = &mut job;
-    let forked = Hosted::fork(|pipes| {
-        if let Some(job) = taken.take() {
+    let forked = Hosted::fork(|pipes, missing| {
+        if let Some(news) = layers_missing(missing, |layer| accepted.contains(&layer)) {
+            let _ = pipes.notify(&news);
+        } else if let Some(job) = taken.take() {
             serve_job(job, Arc::new(ParentLink(pipes)));
         }
     })?;
@@ -63,7 +71,7 @@ fn begin(job: HostedJob) -> io::Result<Hosted> {
         return Ok(hosted);
     }
     let worker = worker_path("antares-run-worker").map_err(io::Error::other)?;
-    let mut hosted = Hosted::start(&worker).map_err(io::Error::other)?;
+    let mut hosted = Hosted::start(&worker, &accepted).map_err(io::Error::other)?;
     if let Some(job) = &job {
         hosted.give(job)?;
     }
@@ -84,6 +92,9 @@ impl RunningScript for Running {
                     None => return Ok(false),
                 },
             };
+            if let HostedNews::LayersMissing { text, names } = news {
+                return Err(Ending::Error(degraded(&text, &names).to_string()));
+            }
             let is_last =
                 matches!(news, HostedNews::Ended(_) | HostedNews::Refused(_) | HostedNews::Decoded(_));
             let answer = hears(news)?;

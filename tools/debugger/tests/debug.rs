@@ -4,9 +4,9 @@
 
 use std::{
     fs,
-    io::Read as _,
+    io::{BufRead as _, BufReader, Read as _},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -216,4 +216,45 @@ fn what_is_of_no_use_is_refused() {
     assert_eq!(refused(&["missing.elf"]).0, Some(2));
     assert_eq!(refused(&[]).0, Some(2));
     assert_eq!(refused(&["--gdb", "script.elf"]).0, Some(2));
+}
+
+/// Becomes a program that has no Landlock.
+const WITHOUT_LANDLOCK: &str = "
+import ctypes, os, struct, sys
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50026), (0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b''.join(struct.pack('<HBBI', *one) for one in code))
+head = struct.pack('<HxxxxxxQ', len(code), ctypes.addressof(program))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, head, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+#[test]
+fn without_a_layer_of_the_sandbox_it_takes_an_explicit_yes() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let script = folder.path().join("script.elf");
+    let start = |program: &str, words: &[&str], accepted: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", WITHOUT_LANDLOCK, program]).args(words).env("ANTARES_ALLOW_DEGRADED", accepted);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let script = script.to_str().unwrap();
+    let (debug, listen) = (env!("CARGO_BIN_EXE_antares-debug"), [script, "--listen", "127.0.0.1:0"]);
+    for (program, words, status) in
+        [(debug, &listen[..], 3), (env!("CARGO_BIN_EXE_ckb-debugger"), &["--bin", script], 1)]
+    {
+        let refused = start(program, words, "").wait_with_output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            said.contains("landlock absent") && said.contains("ANTARES_ALLOW_DEGRADED=landlock "),
+            "{said}"
+        );
+        assert_eq!(refused.status.code(), Some(status), "{said}");
+    }
+    let mut served = start(debug, &listen, "landlock");
+    let mut line = String::new();
+    BufReader::new(served.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    drop(served.kill());
+    drop(served.wait());
+    assert!(line.starts_with("waiting for gdb on "), "{line}");
 }

@@ -61,6 +61,8 @@ MESSAGE_BYTES_MAX = 64 << 20
 # All attempts of a call.
 DEADLINE_S = 300
 CONNECT_MS_MAX = 10_000
+# Between attempts to connect: less than all pauses of a call together.
+RECONNECT_MS_MAX = 1_000
 KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 PAUSE_S_MIN = 0.05
@@ -244,6 +246,7 @@ def channel_options(address: str) -> list[tuple[str, int | str]]:
         ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
         # This is the time for a connection too.
         ("grpc.min_reconnect_backoff_ms", CONNECT_MS_MAX),
+        ("grpc.max_reconnect_backoff_ms", RECONNECT_MS_MAX),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         # Pings have a limit of their own, 60 s unless it is set.

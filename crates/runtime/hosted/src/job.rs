@@ -152,6 +152,13 @@ pub enum HostedNews {
     Debugged(DebugEnd),
     /// The job cannot be done. The last message.
     Refused(String),
+    /// Required layers of the sandbox are missing. The last message.
+    LayersMissing {
+        /// Which, and why.
+        text: String,
+        /// Their names, with commas between them.
+        names: String,
+    },
 }
 
 /// An instruction of one instruction set.

@@ -22,7 +22,7 @@ use antares_hosted::{
     Link,
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
 };
-use antares_sandbox::{Confinement, Fork, Policy, SandboxError, exit_now, fork, move_to};
+use antares_sandbox::{Confinement, Fork, Layer, LayerStatus, Policy, SandboxError, exit_now, fork, move_to};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -60,13 +60,14 @@ pub(crate) enum Process {
     Forked(Pid),
 }
 
-/// Starts the program at `worker` with `word` and the number of this process, without an environment: the
+/// Starts the program at `worker` with a word, the number of this process and the other words, without an environment: the
 /// process, and the pipes to its standard input and from its output.
-pub(crate) fn start_piped(worker: &Path, word: &str) -> Result<(Process, OwnedFd, OwnedFd), PoolError> {
+pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Process, OwnedFd, OwnedFd), PoolError> {
     let start = |source| PoolError::Start { path: worker.to_owned(), source };
     let mut process = Command::new(worker)
-        .arg(word)
+        .args(words.first())
         .arg(std::process::id().to_string())
+        .args(words.iter().skip(1))
         .env_clear()
         .current_dir("/")
         // Signals of the terminal go to the parent alone.
@@ -81,23 +82,25 @@ pub(crate) fn start_piped(worker: &Path, word: &str) -> Result<(Process, OwnedFd
 }
 
 impl Hosted {
-    /// Starts the program at `worker`, which locks itself in and waits for its job.
+    /// Starts the program at `worker`, which locks itself in and waits for its job. Layers that are `accepted` may
+    /// be missing.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(worker: &Path) -> Result<Self, PoolError> {
-        let (process, to, from) = start_piped(worker, HOSTED_ARGUMENT)?;
+    pub fn start(worker: &Path, accepted: &[Layer]) -> Result<Self, PoolError> {
+        let (process, to, from) = start_piped(worker, &[HOSTED_ARGUMENT, &names(accepted)])?;
         Ok(Self::of(process, to, from))
     }
 
-    /// Forks this process. The child locks itself in, does `work`, which has its job already, and ends. None
-    /// where this process has several threads: a child could then wait for ever for what another one holds.
+    /// Forks this process. The child locks itself in, does `work`, which has its job already and hears which
+    /// required layers are missing, and ends. None where this process has several threads: a child could then wait
+    /// for ever for what another one holds.
     ///
     /// The child ends with the thread that calls this.
     ///
     /// # Errors
     /// There are no more processes or descriptors.
-    pub fn fork(work: impl FnOnce(HostPipes)) -> io::Result<Option<Self>> {
+    pub fn fork(work: impl FnOnce(HostPipes, Vec<LayerStatus>)) -> io::Result<Option<Self>> {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Ok(None);
         }
@@ -358,10 +361,14 @@ pub(crate) fn is_started_with(word: &str) -> bool {
 pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -> io::Result<()> {
     serve_parent(|parent| {
         // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
-        unsafe { lock_in(parent) }?;
+        let missing = unsafe { lock_in(parent) }?;
         let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
         let job = pipes.read()?;
-        work(job, HostPipes(Mutex::new(pipes)))
+        let accepted = std::env::args().nth(3).unwrap_or_default();
+        match layers_missing(missing, |layer| accepted.split(',').any(|name| name == layer.name())) {
+            Some(news) => pipes.notify(&news),
+            None => work(job, HostPipes(Mutex::new(pipes))),
+        }
     })
 }
 
@@ -387,7 +394,7 @@ fn serve_forked(
     parent: Pid,
     reads: OwnedFd,
     writes: OwnedFd,
-    work: impl FnOnce(HostPipes),
+    work: impl FnOnce(HostPipes, Vec<LayerStatus>),
 ) -> io::Result<()> {
     settle(ProcessKind::Zygote);
     for (pipe, number) in [(&reads, 0), (&writes, 1)] {
@@ -398,27 +405,40 @@ fn serve_forked(
     let _ = (reads.into_raw_fd(), writes.into_raw_fd());
     // SAFETY: what has descriptors in this process is the parent's copy, which nobody here uses or drops: it
     // ends by `exit_now`.
-    let is_whole = unsafe { lock_in(parent) }?;
-    // Where a layer is missing the workers say so, or are allowed to be without it: not whoever is sooner.
-    if !is_whole {
-        return Ok(());
-    }
-    work(HostPipes(Mutex::new(ParentPipes::standard(FRAME_BYTES_MAX))));
+    let missing = unsafe { lock_in(parent) }?;
+    work(HostPipes(Mutex::new(ParentPipes::standard(FRAME_BYTES_MAX))), missing);
     Ok(())
 }
 
-/// Locks this process in, with its standard descriptors; whether all required layers stand.
+/// What a parent is told where not all layers that are `missing` are accepted.
+pub fn layers_missing(
+    mut missing: Vec<LayerStatus>,
+    is_accepted: impl Fn(Layer) -> bool,
+) -> Option<HostedNews> {
+    missing.retain(|status| !is_accepted(status.layer));
+    let names = names(missing.iter().map(|status| &status.layer));
+    let text = || PoolError::LayersMissing { missing }.to_string();
+    (!names.is_empty()).then(|| HostedNews::LayersMissing { text: text(), names })
+}
+
+/// Names of layers, with commas between them.
+pub fn names<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> String {
+    layers.into_iter().map(|layer| layer.name()).collect::<Vec<_>>().join(",")
+}
+
+/// Locks this process in, with its standard descriptors; the required layers that are missing.
 ///
 /// # Safety
 /// No other descriptor is used or closed by its owner after this call.
-pub(crate) unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
+pub(crate) unsafe fn lock_in(parent: Pid) -> io::Result<Vec<LayerStatus>> {
     let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
-    let layers = unsafe { confinement.lock_in(parent) }.map_err(|error| match error {
+    let mut layers = unsafe { confinement.lock_in(parent) }.map_err(|error| match error {
         SandboxError::ParentGone => io::ErrorKind::BrokenPipe.into(),
         error => io::Error::other(error),
     })?;
-    Ok(layers.iter().all(|status| status.active || !status.layer.is_required()))
+    layers.retain(|status| status.layer.is_required() && !status.active);
+    Ok(layers)
 }
 
 pub(crate) fn to_io(error: FrameError) -> io::Error {

@@ -63,7 +63,9 @@ pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, EarlyBailouts, NativeEnd};
 pub use error::{PoolError, describe, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
-pub use hosted::{HostPipes, Hosted, ParentLink, ParentPipes, is_hosted, serve_hosted};
+pub use hosted::{
+    HostPipes, Hosted, ParentLink, ParentPipes, is_hosted, layers_missing, names, serve_hosted,
+};
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, worker_path};
 pub use process_state::{ProcessKind, settle};

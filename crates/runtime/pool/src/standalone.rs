@@ -41,7 +41,7 @@ impl StandaloneWorker {
         job: &J,
         mut hear: impl FnMut(N) -> bool + Send + 'static,
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
-        let (process, to, from) = start_piped(worker, STANDALONE_ARGUMENT)?;
+        let (process, to, from) = start_piped(worker, &[STANDALONE_ARGUMENT])?;
         let mut started = Self { _process: process, to: to.into() };
         started.notify(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {

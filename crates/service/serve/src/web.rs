@@ -129,7 +129,7 @@ impl Shared {
         let Some(method) = self.forms.method(request.uri().path()) else {
             return Kind::Other(refusal(StatusCode::NOT_FOUND));
         };
-        let (asks, tells) = (if method.takes_stream { LINES } else { JSON }, method.gives_stream);
+        let asks = if method.takes_stream { LINES } else { JSON };
         let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
         match media_type(headers) {
             Some(kind) if !is_packed && GRPC_WEB.contains(&&*kind) => Kind::Web,
@@ -141,9 +141,8 @@ impl Shared {
                     text_bytes_max: self.message_bytes_max,
                     bytes: bytes.clone(),
                 };
-                let (request, message) = (method.input.clone(), method.output.clone());
-                let forms = self.forms.clone();
-                Kind::Json(json_request, JsonResponse { forms, request, message, is_stream: tells, bytes })
+                let (forms, method) = (self.forms.clone(), method.clone());
+                Kind::Json(json_request, JsonResponse { forms, method, bytes })
             }
             _ => Kind::Other(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
         }

@@ -136,8 +136,8 @@ fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareEr
             if format == BareFormat::Node && keys.contains_key(camel) {
                 let detail = format!(
                     "the key {camel} is CCC's or Lumos', and nodes write {node_key}: write the form of the node's \
-                     JSON-RPC, or name the other in the API's field format (TRANSACTION_FORMAT_CCC, \
-                     TRANSACTION_FORMAT_LUMOS)"
+                     JSON-RPC, or name the other: --format ccc or lumos, in the API's field format \
+                     TRANSACTION_FORMAT_CCC or TRANSACTION_FORMAT_LUMOS"
                 );
                 return Err(BareError::Shape { path: String::new(), detail });
             }

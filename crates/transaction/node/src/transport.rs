@@ -1,7 +1,10 @@
 //! Requests over HTTP: bounded, timed, and sent again where that may help. There is no proxy and no other host
 //! than the one that is named.
 
-use std::{error::Error, time::Duration};
+use std::{
+    error::Error,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use http::Uri;
@@ -66,7 +69,8 @@ impl Transport {
         let mut answer = request.body(body).send().await.map_err(broken)?;
         if !answer.status().is_success() {
             let wait = answer.headers().get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok());
-            let (status, wait_s) = (answer.status().as_u16(), wait.and_then(|wait| wait.parse().ok()));
+            let (status, wait_s) =
+                (answer.status().as_u16(), wait.and_then(|wait| seconds_of(wait, SystemTime::now())));
             return Err(NodeError::Status { url: self.name.clone(), status, wait_s });
         }
         let (mut bytes, bytes_max) = (Vec::new(), self.options.answer_bytes_max);
@@ -96,6 +100,16 @@ impl Retries {
         self.wait = (self.wait * 2).min(self.wait_max);
         true
     }
+}
+
+/// Seconds that `Retry-After` names: a number of them, or a date of HTTP.
+fn seconds_of(retry_after: &str, now: SystemTime) -> Option<u64> {
+    retry_after.parse().ok().or_else(|| {
+        let date = httpdate::parse_http_date(retry_after).ok()?;
+        // A date that has passed asks for no wait.
+        let wait = date.duration_since(now).unwrap_or_default();
+        Some(u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX))
+    })
 }
 
 /// An error and what is behind it.
@@ -155,6 +169,21 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:00 GMT").unwrap();
+        for (text, seconds) in [
+            ("7", Some(7)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(37)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(37)),
+            ("Sun, 06 Nov 1994 08:48:59 GMT", Some(0)),
+            ("-7", None),
+            ("soon", None),
+        ] {
+            assert_eq!(seconds_of(text, now), seconds, "{text}");
+        }
+    }
 
     #[test]
     fn secrets_are_not_told() {

@@ -7,7 +7,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 use prost::Message as _;
-use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::{
+    DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage as _, Value as Field,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_path_to_error::{Deserializer, Track};
@@ -23,6 +25,12 @@ const OFFERED: [&str; 5] = [
     "antares.v1.RunnerService",
     "grpc.health.v1.Health",
 ];
+
+/// A field of a request that is wrong, in the error of a part of an answer.
+const VIOLATION: &str = "antares.v1.FieldViolation";
+
+/// Messages within a request that are looked through for a field.
+const DEPTH_MAX: usize = 3;
 
 /// Bytes that an object of JSON takes while it is read: a node of a tree of fields.
 const OBJECT_BYTES: usize = 1 << 10;
@@ -113,8 +121,13 @@ impl Forms {
 fn path_in_json(request: &MessageDescriptor, path: &str) -> String {
     let split = |part: &str| part.find('[').unwrap_or(part.len());
     let first = path.split('.').next().map_or("", |part| &part[..split(part)]);
-    let parts = request.fields().filter_map(|field| field.kind().as_message().cloned());
-    let mut messages = std::iter::once(request.clone()).chain(parts);
+    let parts_of = |message: &MessageDescriptor| -> Vec<_> {
+        message.fields().filter_map(|field| field.kind().as_message().cloned()).collect()
+    };
+    let levels = std::iter::successors(Some(vec![request.clone()]), |level| {
+        Some(level.iter().flat_map(parts_of).collect())
+    });
+    let mut messages = levels.take(DEPTH_MAX).flatten();
     let mut message = messages.find(|message| message.get_field_by_name(first).is_some());
     let in_json = |part: &str| {
         let (name, index) = part.split_at(split(part));
@@ -125,6 +138,26 @@ fn path_in_json(request: &MessageDescriptor, path: &str) -> String {
         format!("{}{index}", field.json_name())
     };
     path.split('.').map(in_json).collect::<Vec<_>>().join(".")
+}
+
+/// Names the fields of `request` in an answer's errors as JSON has them.
+fn name_fields(answer: &mut DynamicMessage, request: &MessageDescriptor) {
+    let is_violation = answer.descriptor().full_name() == VIOLATION;
+    for (field, value) in answer.fields_mut() {
+        match value {
+            Field::String(path) if is_violation && field.name() == "field" => {
+                *path = path_in_json(request, path);
+            }
+            Field::Message(message) => name_fields(message, request),
+            Field::List(items) => {
+                items
+                    .iter_mut()
+                    .filter_map(Field::as_message_mut)
+                    .for_each(|item| name_fields(item, request));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Bytes that reading `text` takes beside it, at most: `{},` is a message with a place of its own.
@@ -166,9 +199,11 @@ fn no_message(message: &MessageDescriptor, track: Track, error: &serde_json::Err
     Fault::invalid("MESSAGE_MALFORMED", problem).violation(track.path().to_string(), error.to_string())
 }
 
-/// A message of the wire as JSON, with a line's end.
-pub(crate) fn to_line(message: &MessageDescriptor, bytes: &[u8]) -> Result<Bytes, Fault> {
-    let message = DynamicMessage::decode(message.clone(), bytes).map_err(|error| Fault::internal(&error))?;
+/// An answer of the wire as JSON, with a line's end.
+pub(crate) fn to_line(method: &Method, bytes: &[u8]) -> Result<Bytes, Fault> {
+    let message = DynamicMessage::decode(method.output.clone(), bytes);
+    let mut message = message.map_err(|error| Fault::internal(&error))?;
+    name_fields(&mut message, &method.input);
     let mut line = serde_json::to_vec(&message).map_err(|error| Fault::internal(&error))?;
     line.push(b'\n');
     Ok(line.into())
@@ -209,13 +244,36 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_an_answer_s_errors_too() {
+        use antares_proto::v1;
+
+        let forms = forms();
+        let violation = |field: &str| v1::FieldViolation { field: field.to_owned(), ..Default::default() };
+        let fields = ["cell_deps[1]", "inputs[0].data_sha256", "tx.cell_deps[0]"];
+        let violations = fields.map(violation).to_vec();
+        let error = v1::OperationError { violations, ..Default::default() };
+        let result = v1::shared_transaction_result::Result::Error(error);
+        let result = v1::SharedTransactionResult { id: 1, result: Some(result) };
+        let message = v1::verify_session_response::Message::Result(result.clone());
+        let session = v1::VerifySessionResponse { message: Some(message) }.encode_to_vec();
+        let batch = v1::VerifyBatchResponse { results: vec![result], ..Default::default() }.encode_to_vec();
+        for (name, answer) in [("VerifySession", session), ("VerifyBatch", batch)] {
+            let method = forms.method(&format!("/antares.v1.RunnerService/{name}")).unwrap();
+            let line = to_line(method, &answer).unwrap();
+            for told in ["\"cellDeps[1]\"", "\"inputs[0].dataSha256\"", "\"tx.cell_deps[0]\""] {
+                assert!(String::from_utf8_lossy(&line).contains(told), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
     fn messages_go_there_and_back() {
         let forms = forms();
         let method = forms.method("/grpc.health.v1.Health/Check").unwrap();
         assert!(!method.takes_stream && !method.gives_stream);
         let frame = to_frame(&method.input, br#"{"service": "a"}"#).unwrap();
         assert_eq!(&frame[..], b"\0\0\0\0\x03\x0a\x01a");
-        assert_eq!(to_line(&method.output, b"\x08\x01").unwrap(), "{\"status\":\"SERVING\"}\n");
+        assert_eq!(to_line(method, b"\x08\x01").unwrap(), "{\"status\":\"SERVING\"}\n");
         assert!(forms.method("/grpc.health.v1.Health/Check/").is_none());
         assert!(forms.method("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").is_none());
     }

@@ -11,10 +11,9 @@ use http::{
 };
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use prost_reflect::MessageDescriptor;
 use tonic::{Status, body::Body};
 
-use super::forms::{Forms, to_line};
+use super::forms::{Forms, Method, to_line};
 use crate::{
     body::{BytesSlot, HeldBytes},
     status::{code_in, http_status, retry_seconds},
@@ -33,10 +32,7 @@ const HEAD_BYTES: usize = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct JsonResponse {
     pub(crate) forms: Arc<Forms>,
-    pub(crate) request: MessageDescriptor,
-    pub(crate) message: MessageDescriptor,
-    /// Whether there may be many messages.
-    pub(crate) is_stream: bool,
+    pub(crate) method: Method,
     pub(crate) bytes: BytesSlot,
 }
 
@@ -59,7 +55,7 @@ pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -
         return how.refusal(&head.headers);
     }
     let mut reader = Reader { body, how, text: BytesMut::new(), is_over: false };
-    if !reader.how.is_stream {
+    if !reader.how.method.gives_stream {
         return match reader.next().await {
             Ok(Some(line)) => {
                 // What stands behind it is how the call ended.
@@ -78,7 +74,7 @@ pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -
             Ok(line) => line?,
             Err(headers) => {
                 reader.is_over = true;
-                let mut line = reader.how.forms.error(&headers, &reader.how.request).to_string();
+                let mut line = reader.how.forms.error(&headers, &reader.how.method.input).to_string();
                 line.push('\n');
                 line.into()
             }
@@ -102,7 +98,7 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Resp
 impl JsonResponse {
     /// The error in `headers` or trailers.
     fn refusal(&self, headers: &HeaderMap) -> Response<Body> {
-        let text = format!("{}\n", self.forms.error(headers, &self.request));
+        let text = format!("{}\n", self.forms.error(headers, &self.method.input));
         let mut answer = answer(http_status(headers), JSON, Body::new(Full::new(Bytes::from(text))));
         if let Some(seconds) = retry_seconds(headers) {
             answer.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -116,7 +112,7 @@ impl JsonResponse {
 
     /// A message as a line, charged to the caller.
     fn line(&self, message: &[u8]) -> Result<Bytes, HeaderMap> {
-        let text = to_line(&self.message, message).map_err(|fault| headers_of(fault.into()))?;
+        let text = to_line(&self.method, message).map_err(|fault| headers_of(fault.into()))?;
         let bytes = self.bytes.hold(text.len()).map_err(|fault| headers_of(fault.into()))?;
         Ok(Bytes::from_owner(Held { text, _bytes: bytes }))
     }
