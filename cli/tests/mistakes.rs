@@ -114,10 +114,8 @@ fn a_test_passes_where_a_script_does_what_is_expected() {
         );
         assert!(text.contains(from), "{from}");
         fs::write(folder.path().join("tx.toml"), text.replace(from, to)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-        let output = command.env("ANTARES_CACHE", "off").arg("test").arg(folder.path()).output().unwrap();
-        let told = String::from_utf8(output.stdout).unwrap();
-        assert!(told.starts_with(said), "{expected}, {to}: {told}");
-        assert_eq!(output.status.success(), said.starts_with("ok"), "{told}");
+        let (status, stdout, _) = antares(folder.path(), &["test", "."]);
+        assert!(stdout.starts_with(said), "{expected}, {to}: {stdout}");
+        assert_eq!(status == Some(0), said.starts_with("ok"), "{stdout}");
     }
 }

@@ -100,13 +100,10 @@ fn a_script_that_does_not_accept_it_fails_the_transaction() {
 fn a_refusal_with_json_takes_one_run() {
     let (_folder, path) = folder(9, "data1");
     // The first run needs no worker; a second one would not start.
-    let verify = |args: &[&str], status: i32| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    let verify = |args: &[&str], status| {
+        let mut command = command(path.parent().unwrap(), &["verify", "--tx", "tx.json"]);
         command.env("ANTARES_HEAD_START_MS", "60000").env("ANTARES_ALLOW_DEGRADED", "moat");
-        let output = command.arg("verify").arg("--tx").arg(&path).args(args).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        assert_eq!(output.status.code(), Some(status));
-        (text(output.stdout), text(output.stderr))
+        ends_with(status, command.args(args))
     };
     let (stdout, stderr) = verify(&["--json"], 1);
     assert!(stdout.contains("\"exit_code\":9") && stderr.is_empty(), "{stderr}");

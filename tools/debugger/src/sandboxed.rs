@@ -20,7 +20,7 @@ use antares_cli::{
     output::verdict::Group,
 };
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
-use antares_pool::{Hosted, ParentLink, ProcessKind, job, layers_missing, settle, worker_path};
+use antares_pool::{Hosted, ParentLink, ProcessKind, layers_missing, settle, worker_path};
 use antares_transaction::programs;
 use antares_verifier::serve_job;
 

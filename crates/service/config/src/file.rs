@@ -138,7 +138,8 @@ fn rename(table: &mut toml::Table) -> bool {
     let mut is_renamed = false;
     for (name, section) in table.iter_mut() {
         let Some(section) = section.as_table_mut() else { continue };
-        let renamed = section.iter().filter_map(|(key, value)| Some((key.clone(), successor(name, key, value)?)));
+        let renamed =
+            section.iter().filter_map(|(key, value)| Some((key.clone(), successor(name, key, value)?)));
         for (former, successor) in renamed.collect::<Vec<_>>() {
             is_renamed = true;
             section.remove(&former);
