@@ -11,8 +11,8 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=build.rs");
-    let told = env::var("ANTARES_COMMIT").ok().filter(|commit| !commit.is_empty());
-    let commit = told.or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
+    let reported = env::var("ANTARES_COMMIT").ok().filter(|commit| !commit.is_empty());
+    let commit = reported.or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     println!("cargo::rustc-env=ANTARES_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }
 

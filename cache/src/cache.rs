@@ -109,7 +109,7 @@ impl Cache {
             began_short: AtomicBool::new(true),
             doubted: AtomicU64::new(doubted),
             inspect_at: Mutex::new(None),
-            told: Mutex::new(CacheState::Ready),
+            reported: Mutex::new(CacheState::Ready),
             rebuilt_bytes: AtomicU64::new(0),
             layout,
             open_time: started.elapsed(),

@@ -91,7 +91,7 @@ impl Inner {
             self.began_short.store(false, Ordering::Relaxed);
             state
         };
-        let before = std::mem::replace(&mut *self.told.lock(), now);
+        let before = std::mem::replace(&mut *self.reported.lock(), now);
         if before != now && !now.is_well() {
             let dir = self.config.dir.display();
             tracing::error!(%dir, state = now.name(), "the cache cannot keep anything");

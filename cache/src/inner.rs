@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     /// Time of the next inspection of the files.
     pub(crate) inspect_at: Mutex<Option<Instant>>,
     /// The state that was logged last.
-    pub(crate) told: Mutex<CacheState>,
+    pub(crate) reported: Mutex<CacheState>,
     /// Disk use of the files after the last rebuild.
     pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,

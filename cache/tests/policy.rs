@@ -146,7 +146,7 @@ fn uploads_that_nobody_runs_push_out_neither_native_code_nor_scripts_that_are_ru
 }
 
 #[test]
-fn a_directory_that_is_gone_is_told() {
+fn a_directory_that_is_gone_is_reported() {
     for replaced in [false, true] {
         let dir = TempDir::new().expect("a directory");
         let cache = open(&dir);
@@ -198,7 +198,7 @@ fn what_can_never_fit_is_rejected() {
 }
 
 #[test]
-fn a_second_process_is_told_who_holds_the_directory() {
+fn a_second_process_learns_who_holds_the_directory() {
     let dir = TempDir::new().expect("a directory");
     let _cache = open(&dir);
     let second = CacheConfig { lock_wait: Duration::from_millis(50), ..config(dir.path(), MIB) };

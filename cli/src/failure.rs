@@ -91,11 +91,11 @@ mod tests {
     struct WithCause(#[source] std::io::Error);
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_reported_once() {
         let cause = || std::io::Error::from_raw_os_error(2);
-        let told = Failure::Service(WithCause(cause()).into());
-        assert_eq!(told.to_string(), "cannot start a worker: No such file or directory (os error 2)");
-        let told = Failure::Usage(Err::<(), _>(cause()).context("cannot read x").unwrap_err());
-        assert_eq!(told.to_string(), "cannot read x: No such file or directory (os error 2)");
+        let reported = Failure::Service(WithCause(cause()).into());
+        assert_eq!(reported.to_string(), "cannot start a worker: No such file or directory (os error 2)");
+        let reported = Failure::Usage(Err::<(), _>(cause()).context("cannot read x").unwrap_err());
+        assert_eq!(reported.to_string(), "cannot read x: No such file or directory (os error 2)");
     }
 }

@@ -126,13 +126,13 @@ mod tests {
         };
         assert_eq!(of(243), None);
         for (machine, name) in [(62, "x86-64"), (9999, "another machine")] {
-            assert!(of(machine).is_some_and(|told| told.contains(name)), "{machine}");
+            assert!(of(machine).is_some_and(|reported| reported.contains(name)), "{machine}");
         }
         assert_eq!((other_machine(b"\x7fELF"), other_machine(&[0; 64])), (None, None));
         let files: [(&[u8], &str); 4] =
             [(b"", "empty"), (b"{}", "JSON"), (b"\0asm", "WebAssembly"), (b"int main", "text")];
         for (bytes, what) in files {
-            assert!(no_script(bytes).is_some_and(|told| told.starts_with(what)), "{what}");
+            assert!(no_script(bytes).is_some_and(|reported| reported.starts_with(what)), "{what}");
         }
         assert_eq!(no_script(b"\xff\xfe"), None);
     }

@@ -116,12 +116,12 @@ mod tests {
     fn long_lines_are_wrapped_on_terminals() {
         let text = format!("  why: {}\nshort\n{}\n", "a word ".repeat(30), "0".repeat(120));
         assert_eq!(for_people(&text, false), text);
-        let told = for_people(&text, true).into_owned();
-        let lines: Vec<_> = told.lines().collect();
-        assert!(lines.iter().all(|line| line.len() <= COLUMNS_MAX || !line.contains(' ')), "{told}");
-        assert!(lines[1].starts_with("    ") && lines.contains(&"short"), "{told}");
+        let reported = for_people(&text, true).into_owned();
+        let lines: Vec<_> = reported.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= COLUMNS_MAX || !line.contains(' ')), "{reported}");
+        assert!(lines[1].starts_with("    ") && lines.contains(&"short"), "{reported}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words(&told), words(&text));
+        assert_eq!(words(&reported), words(&text));
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn a_verification_says_what_it_interpreted_and_why() {
         assert_eq!(stderr.contains("leaves_early"), is_spared, "{stderr}");
         assert_eq!(verdict["interpreted"].as_array().unwrap().len(), usize::from(is_spared));
         if is_spared {
-            told(&verdict["interpreted"][0], folder.path(), "leaves_early");
+            reported(&verdict["interpreted"][0], folder.path(), "leaves_early");
         }
     }
     let text = verify(&["--full"]).0;
@@ -74,7 +74,7 @@ fn a_verification_says_what_it_interpreted_and_why() {
 
 /// Whether this is the lock.
 #[track_caller]
-fn told(program: &Value, folder: &Path, why: &str) {
+fn reported(program: &Value, folder: &Path, why: &str) {
     let hash = Command::new("sha256sum").arg(folder.join("lock")).output().unwrap().stdout;
     assert_eq!(program["sha256"].as_str().unwrap().as_bytes(), &hash[..64]);
     assert_eq!((&program["loaded_at"], &program["size_bytes"]), (&Value::Null, &152.into()));

@@ -87,11 +87,11 @@ fn the_stack_of_a_bundle_leads_to_typescript() {
 #[test]
 fn tools_read_the_same() {
     let Some(folder) = folder() else { return };
-    let told = |more: &[&str]| -> Value {
+    let reported = |more: &[&str]| -> Value {
         let (text, _) = antares(&folder, &with(&VERIFY, &with(&["--json", "--explain"], more)), 1);
         parsed(&text)["diagnosis"]["javascript"].take()
     };
-    let stack = &told(&["--source-map", MAP])[0];
+    let stack = &reported(&["--source-map", MAP])[0];
     assert_eq!(stack["thrown"], "Error: cell 0 has 0 bytes of data, an amount takes 16");
     assert_eq!(stack["left_out"], 0);
     let original = json!({"file": "src/amounts.ts", "line": 8, "column": null});
@@ -100,7 +100,7 @@ fn tools_read_the_same() {
     assert_eq!(stack["frames"][1], frame);
     let text = stack["source"][3]["text"].as_str().unwrap();
     assert!(text.contains("throw new AmountError"), "{text}");
-    let bare = &told(&[])[0];
+    let bare = &reported(&[])[0];
     assert_eq!((&bare["frames"][1]["original"], &bare["source"]), (&Value::Null, &json!([])));
 }
 

@@ -64,8 +64,8 @@ const MISTAKES: [ConfigProblem; 14] = [
 const ABAB: &str = "abababababababababababababababababababababababababababababababab";
 
 #[test]
-fn mistakes_are_told_with_the_next_step() {
-    for (changes, words, told) in MISTAKES {
+fn mistakes_are_reported_with_the_next_step() {
+    for (changes, words, reported) in MISTAKES {
         let folder = tempfile::tempdir().unwrap();
         // `sh1add a0, zero, zero`, of the extension B, then an exit with 0.
         let mut script = elf::of(&[0x2000_2533, 0x0000_0513, 0x05d0_0893, 0x73]);
@@ -83,7 +83,7 @@ fn mistakes_are_told_with_the_next_step() {
         let (status, stdout, stderr) = antares(folder.path(), words);
         let said = stdout + &stderr;
         assert!(status != Some(0) && said.len() < 4_000, "{changes:?}: {said}");
-        told.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
+        reported.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
     }
 }
 

@@ -16,11 +16,11 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn commands(name: &str) -> Vec<(String, i32)> {
     let page = fs::read_to_string(root().join("docs").join(name)).unwrap();
     let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
-    let told = |line: &str| match line.split_once(" # status ") {
+    let reported = |line: &str| match line.split_once(" # status ") {
         Some((command, status)) => (command.to_owned(), status.parse().unwrap()),
         None => (line.to_owned(), 0),
     };
-    lines.map(told).collect()
+    lines.map(reported).collect()
 }
 
 /// Runs a command of a page in `folder`, which ends with `status`; gives what it says.

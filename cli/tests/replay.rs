@@ -18,7 +18,7 @@ fn cycles_of(elf: &[u8]) -> u64 {
 
 /// What a command prints and says, which ends with `status`.
 #[track_caller]
-fn told(words: &[&str], status: i32) -> (String, String) {
+fn reported(words: &[&str], status: i32) -> (String, String) {
     // What a node gives goes to workers: so that a file says the same.
     command::ends_with(status, command(Path::new("."), words).env("ANTARES_HEAD_START_MS", "0"))
 }
@@ -43,13 +43,13 @@ fn a_transaction_is_dumped_and_verified_by_its_hash() {
     let path = folder.path().join("tx.json");
     let path = path.to_str().unwrap();
     let (hash, rpc) = (hash(&all[1]), node.url.as_str());
-    let (stdout, stderr) = told(&["dump", "--tx-hash", &hash, "--rpc", rpc, "-o", path], 0);
+    let (stdout, stderr) = reported(&["dump", "--tx-hash", &hash, "--rpc", rpc, "-o", path], 0);
     assert!(stdout.is_empty() && stderr.contains("1 inputs, 1 cells of deps, 0 headers"), "{stdout}{stderr}");
     assert!(stderr.trim_end().ends_with(&format!("antares verify --tx {path}")), "{stderr}");
-    let (printed, _) = told(&["dump", "--tx-hash", &hash, "--rpc", rpc], 0);
+    let (printed, _) = reported(&["dump", "--tx-hash", &hash, "--rpc", rpc], 0);
     assert_eq!(fs::read_to_string(path).unwrap(), printed);
-    let (of_file, _) = told(&["verify", "--tx", path, "--json"], 0);
-    let (by_hash, stderr) = told(&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], 0);
+    let (of_file, _) = reported(&["verify", "--tx", path, "--json"], 0);
+    let (by_hash, stderr) = reported(&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], 0);
     assert_eq!((of_file, stderr.as_str()), (by_hash, ""));
     // What a script does not accept has its exit status, and the node's cycles are told if they differ.
     node.lie(|method, _, result| {
@@ -57,7 +57,7 @@ fn a_transaction_is_dumped_and_verified_by_its_hash() {
             result["cycles"] = json!("0x7");
         }
     });
-    let (_, stderr) = told(&["verify", "--tx-hash", &hash, "--rpc", rpc], 0);
+    let (_, stderr) = reported(&["verify", "--tx-hash", &hash, "--rpc", rpc], 0);
     assert!(stderr.contains(" cycles here, 7 as the node says"), "{stderr}");
 }
 
@@ -77,21 +77,21 @@ fn a_transaction_in_no_block_is_completed() {
         path.to_str().unwrap().to_owned()
     };
     let (file, rpc) = (write("bare.json", &bare), node.url.as_str());
-    let (_, stderr) = told(&["verify", "--tx", &file], 2);
+    let (_, stderr) = reported(&["verify", "--tx", &file], 2);
     assert!(stderr.contains("name a node with --rpc, or with --server a server that has one"), "{stderr}");
-    let (verdict, stderr) = told(&["verify", "--tx", &file, "--rpc", rpc, "--json"], 0);
+    let (verdict, stderr) = reported(&["verify", "--tx", &file, "--rpc", rpc, "--json"], 0);
     assert_eq!(stderr, "");
-    let (dumped, _) = told(&["dump", "--tx", &file, "--rpc", rpc], 0);
-    assert_eq!(dumped, told(&["dump", "--tx-hash", &hash(&bare), "--rpc", rpc], 0).0);
+    let (dumped, _) = reported(&["dump", "--tx", &file, "--rpc", rpc], 0);
+    assert_eq!(dumped, reported(&["dump", "--tx-hash", &hash(&bare), "--rpc", rpc], 0).0);
     let whole = folder.path().join("whole.json");
     fs::write(&whole, &dumped).unwrap();
     let whole = whole.to_str().unwrap();
-    assert_eq!(told(&["verify", "--tx", whole, "--rpc", rpc, "--json"], 0).0, verdict);
-    let (_, stderr) = told(&["dump", "--tx", whole, "--rpc", rpc], 2);
+    assert_eq!(reported(&["verify", "--tx", whole, "--rpc", rpc, "--json"], 0).0, verdict);
+    let (_, stderr) = reported(&["dump", "--tx", whole, "--rpc", rpc], 2);
     assert!(stderr.contains("has its cells already"), "{stderr}");
     // One that nobody will take any more.
     let file = write("spent.json", &spent);
-    let (_, stderr) = told(&["dump", "--tx", &file, "--rpc", rpc], 0);
+    let (_, stderr) = reported(&["dump", "--tx", &file, "--rpc", rpc], 0);
     assert!(stderr.contains("tx.inputs[0] spends a cell that is spent already"), "{stderr}");
 }
 
@@ -107,12 +107,12 @@ fn the_rules_are_the_chain_s() {
     let node = TestNode::start(chain);
     let verify = |transaction: &TransactionView, more: &[&str], status: i32| {
         let (hash, rpc) = (hash(transaction), node.url.as_str());
-        told(&[&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], more].concat(), status).0
+        reported(&[&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], more].concat(), status).0
     };
     assert!(verify(&before[0], &[], 1).contains("InvalidVmVersion"));
     verify(&after[0], &[], 0);
     verify(&before[0], &["--script-version", "1"], 0);
-    let (_, stderr) = told(&["dump", "--tx-hash", &hash(&after[0]), "--rpc", &node.url], 0);
+    let (_, stderr) = reported(&["dump", "--tx-hash", &hash(&after[0]), "--rpc", &node.url], 0);
     assert!(stderr.trim_end().ends_with("--tx FILE --script-version 1"), "{stderr}");
 }
 
@@ -122,10 +122,10 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
     let node = TestNode::start(chain.clone());
     let (of, rpc) = (hash(&all[0]), node.url.clone());
     let unknown = format!("0x{}", "00".repeat(32));
-    let (_, stderr) = told(&["dump", "--tx-hash", &unknown, "--rpc", &rpc], 2);
+    let (_, stderr) = reported(&["dump", "--tx-hash", &unknown, "--rpc", &rpc], 2);
     assert!(stderr.contains("does not know it (unknown)"), "{stderr}");
     let cellbase = hash(&chain.block(1).unwrap().transactions()[0]);
-    let (_, stderr) = told(&["verify", "--tx-hash", &cellbase, "--rpc", &rpc], 2);
+    let (_, stderr) = reported(&["verify", "--tx-hash", &cellbase, "--rpc", &rpc], 2);
     assert!(stderr.contains("no script of it runs"), "{stderr}");
     for (words, word) in [
         (vec!["dump", "--tx-hash", "0x00", "--rpc", &rpc], "64 hexadecimal digits"),
@@ -137,7 +137,7 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
         (vec!["replay", "--from", "2", "--to", "1", "--rpc", &rpc], "there are no blocks 2 to 1"),
         (vec!["replay", "--from", "0", "--to", "99", "--rpc", &rpc], "the chain ends with block 2"),
     ] {
-        let (_, stderr) = told(&words, 2);
+        let (_, stderr) = reported(&words, 2);
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
     // The witnesses, which the hash does not cover, are not those of its block.
@@ -151,7 +151,7 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
             result["tx_status"]["block_hash"] = json!(block);
         }
     });
-    let (_, stderr) = told(&["verify", "--tx-hash", &hash(&all[0]), "--rpc", &rpc], 3);
+    let (_, stderr) = reported(&["verify", "--tx-hash", &hash(&all[0]), "--rpc", &rpc], 3);
     assert!(stderr.contains("where it is said to be"), "{stderr}");
 }
 
@@ -161,7 +161,7 @@ fn a_chain_is_replayed_without_differences() {
     let node = TestNode::start(chain.clone());
     // The node is busy now and then.
     node.fail([Fault::Status(503), Fault::Closed, Fault::Cut(10)]);
-    let (stdout, stderr) = told(&["replay", "--from", "0", "--rpc", &node.url, "--json"], 0);
+    let (stdout, stderr) = reported(&["replay", "--from", "0", "--rpc", &node.url, "--json"], 0);
     let lines: Vec<Value> = stdout.lines().map(command::json).collect();
     assert_eq!((lines.len(), stderr.as_str()), (7, ""));
     let summary = lines.last().unwrap();
@@ -184,7 +184,7 @@ fn a_chain_is_replayed_without_differences() {
     assert_eq!((&run["index"], &run["is_same"], &run["outcome"]), (&json!(2), &json!(true), &json!("ok")));
     assert_eq!(run["cycles"], run["node_cycles"]);
     let (text, _) =
-        told(&["replay", "--from", "2", "--to", "3", "--rpc", &node.url, "--tier", "interpreter"], 0);
+        reported(&["replay", "--from", "2", "--to", "3", "--rpc", &node.url, "--tier", "interpreter"], 0);
     assert!(text.starts_with("block 2 0x") && text.contains(": 2 transactions, "), "{text}");
     assert!(text.contains("  transaction 1 0x") && text.contains(" 0 cycles native, "), "{text}");
     assert!(text.contains("\n2 blocks, 4 transactions, 0 of them in native code alone, "), "{text}");
@@ -192,14 +192,14 @@ fn a_chain_is_replayed_without_differences() {
 }
 
 #[test]
-fn differences_are_told() {
+fn differences_are_reported() {
     let elf = exits(0);
     let mut chain = Chain::new();
     let honest = chain.grow(&elf, 1, cycles_of(&elf));
     let dear = chain.grow(&elf, 1, cycles_of(&elf) + 1);
     let wrong = chain.grow(&exits(9), 1, 1);
     let node = TestNode::start(chain);
-    let (stdout, _) = told(&["replay", "--from", "1", "--rpc", &node.url], 1);
+    let (stdout, _) = reported(&["replay", "--from", "1", "--rpc", &node.url], 1);
     assert!(!stdout.contains(&hash(&honest[0])), "{stdout}");
     for (transaction, word) in [(&dear[0], "cycles here"), (&wrong[1], "the chain has accepted it, but ")] {
         let line = stdout.lines().find(|line| line.contains(&hash(transaction))).unwrap();
@@ -219,7 +219,7 @@ fn a_chain_that_is_reorganised_is_followed() {
     let node = TestNode::start(old.clone());
     // As block 5 is asked for, there is another block 4.
     node.reorganise_at("get_block_by_number", "0x5", new.clone());
-    let replayed = told(&["replay", "--from", "0", "--to", "5", "--rpc", &node.url, "--json"], 0).0;
+    let replayed = reported(&["replay", "--from", "0", "--to", "5", "--rpc", &node.url, "--json"], 0).0;
     let lines: Vec<Value> = replayed.lines().map(command::json).collect();
     let undone: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "reorganised").collect();
     assert_eq!((undone.len(), &undone[0]["number"]), (1, &json!(4)), "{replayed}");
@@ -228,10 +228,14 @@ fn a_chain_that_is_reorganised_is_followed() {
         (&summary["blocks"], &summary["differences"], &summary["reorganised"]),
         (&json!(6), &json!(0), &json!(1))
     );
-    let told_of =
+    let reported_of =
         |number: u64| lines.iter().rev().find(|line| line["number"] == number).unwrap()["hash"].clone();
     for number in 0..=5 {
-        assert_eq!(told_of(number), json!(format!("{:#x}", new.block(number).unwrap().hash())), "{number}");
+        assert_eq!(
+            reported_of(number),
+            json!(format!("{:#x}", new.block(number).unwrap().hash())),
+            "{number}"
+        );
     }
 }
 
@@ -251,6 +255,6 @@ fn a_chain_that_does_not_fit_together_is_no_chain() {
             *result = json!({ "block": block, "cycles": [] });
         }
     });
-    let (_, stderr) = told(&["replay", "--from", "1", "--rpc", &node.url], 3);
+    let (_, stderr) = reported(&["replay", "--from", "1", "--rpc", &node.url], 3);
     assert!(stderr.contains("has no chain that fits together: its block 3 is behind 0x"), "{stderr}");
 }

@@ -232,14 +232,14 @@ fn doctor_tries_what_the_configuration_asks_for() {
 }
 
 #[test]
-fn a_server_of_another_kind_is_told_so() {
+fn a_server_of_another_kind_is_reported() {
     let compiler = Server::start_program("antares-compiler-svc", &[], "");
     let file = compiler._folder.path().join("script");
     fs::write(&file, elf::of(&EXIT_0)).unwrap();
     let words = ["run", file.to_str().unwrap(), "--server", &compiler.grpc];
     let (status, _, stderr) = run(&words);
-    let told = "is a compiler service alone; this needs the address of a runner service";
-    assert!(status == Some(3) && stderr.contains(told), "{stderr}");
+    let reported = "is a compiler service alone; this needs the address of a runner service";
+    assert!(status == Some(3) && stderr.contains(reported), "{stderr}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_is_never_loaded_is_told_and_taken() {
+fn what_is_never_loaded_is_reported_and_taken() {
     let folder = folder();
     let said = text(folder.path(), &["size", "long"], 0);
     assert!(said.starts_with("1,132 bytes: 1,132 CKBytes"), "{said}");

@@ -35,7 +35,7 @@ fn the_story_is_true() {
         .arg(place.path().join("examples/scripts"));
     assert!(copy.status().unwrap().success());
     drop(fs::remove_file(place.path().join("examples/scripts/story/vault")));
-    let (mut folder, mut told) = (place.path().to_owned(), 0);
+    let (mut folder, mut reported) = (place.path().to_owned(), 0);
     for (command, status) in page::commands("story.md") {
         let said = page::follow(&folder, &command, status);
         if command.ends_with("cd vault") {
@@ -43,9 +43,9 @@ fn the_story_is_true() {
         }
         let line = format!("{command} # status {status}");
         for (part, parts) in TOLD.iter().filter(|(part, _)| line.contains(part)) {
-            told += 1;
+            reported += 1;
             parts.iter().for_each(|it| assert!(said.contains(it), "{part}: no {it:?} in\n{said}"));
         }
     }
-    assert_eq!(told, TOLD.len());
+    assert_eq!(reported, TOLD.len());
 }

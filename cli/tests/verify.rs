@@ -68,14 +68,14 @@ fn a_head_start_tells_what_workers_tell() {
     ] {
         let (_folder, path) = folder(0, "data1");
         let args = [&["--json", "--no-diagnosis"], args].concat();
-        let told =
+        let reported =
             |tier, head_start| verify(&path, &[&args[..], &["--tier", tier]].concat(), head_start, status).0;
-        let interpreted = told("interpreter", "0");
+        let interpreted = reported("interpreter", "0");
         for tier in ["auto", "interpreter"] {
-            assert_eq!(told(tier, MINUTE), interpreted);
+            assert_eq!(reported(tier, MINUTE), interpreted);
         }
         // Native code is what is asked for here.
-        assert!(told("native", MINUTE) != interpreted || status == 1, "nothing was native");
+        assert!(reported("native", MINUTE) != interpreted || status == 1, "nothing was native");
     }
 }
 

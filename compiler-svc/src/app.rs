@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn defaults_of_the_configuration_are_those_of_store_and_pool() {
         let config = ConfigFile::default().check(Role::Compiler, &[]).unwrap();
-        let (told, own) = (cache_config(&config), CacheConfig::new("", DEFAULT_BUDGET_BYTES));
+        let (reported, own) = (cache_config(&config), CacheConfig::new("", DEFAULT_BUDGET_BYTES));
         let limits = |config: &CacheConfig| {
             (config.budget_bytes, config.entry_bytes_max, config.free_bytes_min, config.allow_any_filesystem)
         };
-        assert_eq!(limits(&told), limits(&own));
+        assert_eq!(limits(&reported), limits(&own));
         let SandboxSection { zygote_workers_max: workers_max, zygote_age_max: age_max, .. } = config.sandbox;
         assert_eq!(Renewal { workers_max, age_max }, Renewal::default());
     }

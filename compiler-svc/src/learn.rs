@@ -153,9 +153,9 @@ impl Compiler {
 
     /// The last round that another server has told of, kept here too.
     async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
-        let told =
+        let reported =
             self.shared.hints_of_others(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
-        let (round, bytes) = told.split_first()?;
+        let (round, bytes) = reported.split_first()?;
         let hints = Hints::from_bytes(bytes);
         if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
             return None;

@@ -112,7 +112,7 @@ impl Operation {
             let time = until.unwrap_or_else(Instant::now).saturating_duration_since(self.started);
             u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
         };
-        let mut told = v1::Operation {
+        let mut reported = v1::Operation {
             name: self.name.clone(),
             script_sha256: self.script.clone(),
             priority: self.priority.into(),
@@ -125,16 +125,16 @@ impl Operation {
             State::Running => v1::OperationState::Running,
             State::Cancelled => v1::OperationState::Cancelled,
             State::Done(response) => {
-                told.response = Some(response);
+                reported.response = Some(response);
                 v1::OperationState::Done
             }
             State::Failed(fault) => {
-                told.error = Some(operation_error(&fault.into()));
+                reported.error = Some(operation_error(&fault.into()));
                 v1::OperationState::Failed
             }
         };
-        told.set_state(state);
-        told
+        reported.set_state(state);
+        reported
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
         operation.go_on(State::Failed(Fault::invalid("X", "y")));
         operation.go_on(State::Running);
         operation.cancel();
-        let told = operation.to_message();
-        assert_eq!((told.state(), told.error.unwrap().code), (v1::OperationState::Failed, 3));
+        let reported = operation.to_message();
+        assert_eq!((reported.state(), reported.error.unwrap().code), (v1::OperationState::Failed, 3));
     }
 }

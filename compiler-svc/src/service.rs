@@ -278,14 +278,14 @@ pub(crate) async fn explained(
     let keyring = compiler.trust().keyring();
     let explain = move || {
         let digest = Sha256Digest::of(&bytes);
-        let told = v1::ExplainArtifactResponse {
+        let reported = v1::ExplainArtifactResponse {
             artifact_key: key.to_string(),
             artifact_sha256: digest.to_string(),
             artifact_bytes: bytes.len() as u64,
             refused: Refusal::Malformed.into_str().to_owned(),
             ..Default::default()
         };
-        let Some(claimed) = Manifest::claimed(&signed) else { return told };
+        let Some(claimed) = Manifest::claimed(&signed) else { return reported };
         let script = Sha256Digest(claimed.script);
         let facts = Facts { key, script, digest, length: bytes.len() as u64 };
         let refused = keyring.verify(&signed, &facts).err();
@@ -297,7 +297,7 @@ pub(crate) async fn explained(
             key_id: claimed.key_id,
             not_after_s: claimed.not_after,
             refused: refused.as_ref().map(Refusal::into_str).unwrap_or_default().to_owned(),
-            ..told
+            ..reported
         }
     };
     blocking(explain).await.map_err(|_| CompileError::Internal.into())

@@ -155,8 +155,8 @@ fn reasons_in(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_reason_in_the_code_is_told() {
-    let (told, mut missing, mut found) = (reasons(), Vec::new(), 0);
+fn every_reason_in_the_code_is_reported() {
+    let (reported, mut missing, mut found) = (reasons(), Vec::new(), 0);
     let mut folders: Vec<_> = ["crates/service/serve/src", "compiler-svc/src", "runner-svc/src"]
         .map(|folder| Path::new(ROOT).join(folder))
         .into();
@@ -167,7 +167,7 @@ fn every_reason_in_the_code_is_told() {
             } else {
                 let reasons = reasons_in(&fs::read_to_string(&path).unwrap());
                 found += reasons.len();
-                missing.extend(reasons.into_iter().filter(|reason| !told.contains_key(reason)));
+                missing.extend(reasons.into_iter().filter(|reason| !reported.contains_key(reason)));
             }
         }
     }

@@ -77,8 +77,8 @@ impl Executor {
             charge_run(account, &answer.answer, answer.time(began), cycles_max);
             let ended = self.artifacts.judge(answer, keys.as_slice())?;
             if let Ended::Reported(report) = &ended {
-                let told = Duration::from_micros(report.load_us + report.run_us);
-                queue += began.elapsed().saturating_sub(told);
+                let reported = Duration::from_micros(report.load_us + report.run_us);
+                queue += began.elapsed().saturating_sub(reported);
                 record_spans(report);
             }
             Ok::<_, ExecuteError>(ended)

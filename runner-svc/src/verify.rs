@@ -80,8 +80,8 @@ impl TransactionVerifier {
     ) -> Result<Verification, ExecuteError> {
         let steps = self.steps(order, deadline);
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
-        let told = result.as_ref().map(|verification| (&verification.ended, verification.queue));
-        self.metrics.record_verification(told);
+        let reported = result.as_ref().map(|verification| (&verification.ended, verification.queue));
+        self.metrics.record_verification(reported);
         result
     }
 
@@ -89,8 +89,8 @@ impl TransactionVerifier {
         order.tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let (arrived, resolving, field) = (order.arrived, order.resolving, order.source.field());
         let started = Instant::now();
-        let told = self.reader.read(order).instrument(tracing::debug_span!("transaction")).await?;
-        let TransactionReading { transaction, mut candidates } = told;
+        let reported = self.reader.read(order).instrument(tracing::debug_span!("transaction")).await?;
+        let TransactionReading { transaction, mut candidates } = reported;
         let (parse, started) = (started.elapsed(), Instant::now());
         let mut met = met(&candidates);
         let hot = self.hot_programs.find(&transaction.order.tenant.account, &met.cells);

@@ -23,16 +23,16 @@ fn the_first_line_is_the_condition_in_the_author_s_code() {
     let (mut wrong, mut counts) = (String::new(), BTreeMap::<&str, [usize; 2]>::new());
     for (compiler, flags) in BUILDS {
         for case in refusals(compiler).unwrap() {
-            let told = diagnosis(&case, &Bytes::from(refusing(&case, compiler, flags).unwrap()));
+            let reported = diagnosis(&case, &Bytes::from(refusing(&case, compiler, flags).unwrap()));
             let level = flags[0].trim_start_matches("-Copt-level=").trim_start_matches("-O");
             let [right, all] = counts.entry(level).or_default();
-            (*right, *all) = (*right + usize::from(is_right(&case, &told)), *all + 1);
-            if !is_right(&case, &told) {
+            (*right, *all) = (*right + usize::from(is_right(&case, &reported)), *all + 1);
+            if !is_right(&case, &reported) {
                 let (name, lines) = (&case.case, &case.lines);
                 wrong += &format!(
                     "# {compiler} {} {name}: none of {lines:?}\n{}",
                     flags.join(" "),
-                    told.to_short_text()
+                    reported.to_short_text()
                 );
             }
         }

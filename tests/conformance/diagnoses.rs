@@ -299,7 +299,7 @@ fn a_script_brings_its_table_along() {
 }
 
 #[test]
-fn panics_of_rust_are_told_by_what_has_called_them() {
+fn panics_of_rust_are_reported_by_what_has_called_them() {
     for level in RustLevel::ALL {
         let elf = Bytes::from(rust_guest("handlers", level).unwrap());
         // Functions that a smaller build inlines into each other may have any of these names.

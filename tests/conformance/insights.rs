@@ -30,12 +30,12 @@ fn findings(elf: &[u8]) -> (Vec<Finding>, u64) {
 }
 
 #[test]
-fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
+fn rsa_gets_its_limbs_and_following_that_saves_cycles() {
     let elf = guests::bytes("rsa1024-imc").unwrap();
     let (found, before) = findings(&elf);
-    let told = told(&elf);
-    println!("{told}");
-    assert!(told.contains("measured: 1,511,550 to 519,045 cycles"), "of the same kind of program");
+    let reported = reported(&elf);
+    println!("{reported}");
+    assert!(reported.contains("measured: 1,511,550 to 519,045 cycles"), "of the same kind of program");
     let limbs = found.iter().find(|finding| finding.rule == Rule::NarrowLimbs).unwrap();
     let saves = limbs.saves.unwrap();
     assert!(saves > limbs.cycles / 2 && saves < limbs.cycles, "{limbs:?}");
@@ -62,7 +62,7 @@ fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
 }
 
 /// The Markdown output of all insights.
-fn told(elf: &[u8]) -> String {
+fn reported(elf: &[u8]) -> String {
     let (profile, programs) = profile(elf);
     let groups = groups(&View::new(&profile, &programs));
     markdown(&groups, profile.sum().cycles, &|_| None)
@@ -78,7 +78,7 @@ fn every_guest_has_findings_or_none_and_nothing_panics() {
         for suffix in ["imc", "b"] {
             let elf = guests::bytes(&format!("{name}-{suffix}")).unwrap();
             let (found, cycles) = findings(&elf);
-            println!("## {name}-{suffix}, {cycles} cycles\n{}", told(&elf));
+            println!("## {name}-{suffix}, {cycles} cycles\n{}", reported(&elf));
             assert!(found.iter().all(|finding| finding.cycles <= cycles));
             assert!(found.windows(2).all(|pair| pair[0].cycles >= pair[1].cycles));
         }
@@ -141,7 +141,7 @@ fn products_whose_halves_are_not_fused_are_found() {
     assert_eq!(of(&[div(13), rem(12)], Rule::UnfusedDivision), None);
     let elf = in_a_loop(&[mulhu(13), nop, mul(12)]);
     let (found, _) = findings(&elf);
-    assert!(told(&elf).contains("here 1 pairs are apart, 0 in the other order"), "{found:?}");
+    assert!(reported(&elf).contains("here 1 pairs are apart, 0 in the other order"), "{found:?}");
 }
 
 #[test]
@@ -183,13 +183,13 @@ fn stripped_functions_are_called_after_the_tables_that_they_refer_to() {
         let options = CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) };
         let (named, bare) =
             (Symbols::of(&whole, options), Symbols::of(&Cut::Sections.apply(&whole), options));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (start, _, name) in bare.functions().filter(|(_, _, name)| name.contains('?')) {
             assert!(name.ends_with(&format!(" ({about}?)")), "{name}");
-            told.push(named.locate(start).pop().unwrap().function);
+            reported.push(named.locate(start).pop().unwrap().function);
         }
-        println!("{guest}: {told:?}");
-        assert!(told.iter().any(|name| name.contains(of)), "{guest}: {told:?}");
+        println!("{guest}: {reported:?}");
+        assert!(reported.iter().any(|name| name.contains(of)), "{guest}: {reported:?}");
     }
     let lua = Cut::Sections.apply(&guests::bytes("lua-imc").unwrap());
     let symbols = Symbols::of(&lua, CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) });

@@ -21,7 +21,7 @@ fn with(code: &[u32], relocations: &[Relocation]) -> Linked {
 }
 
 #[test]
-fn a_file_without_relocations_is_told_the_flags() {
+fn a_file_without_relocations_names_the_flags() {
     let bytes = {
         let mut linked = Linked::of(&[NOP, RET]);
         linked.relocations.clear();

@@ -131,7 +131,7 @@ async fn a_session_answers_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_makes_no_sense_is_told_so() {
+async fn a_session_that_makes_no_sense_is_reported() {
     let (_data, _server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     let (_inputs, mut answers) = session(&client, session_input(1, "1")).await;

@@ -165,8 +165,9 @@ async fn uploads_at_once_stay_within_the_quota() {
 /// What tenant `b` hears and pays for its own scripts, and hears of `others`; without times and names of runs.
 async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) -> String {
     let paid = || {
-        let told = server.get("/metrics");
-        let lines = told.lines().filter(|line| line.contains("tenant=\"b\"") && !line.contains("_seconds_"));
+        let reported = server.get("/metrics");
+        let lines =
+            reported.lines().filter(|line| line.contains("tenant=\"b\"") && !line.contains("_seconds_"));
         let lines = lines.filter_map(|line| line.rsplit_once(' '));
         lines.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect::<BTreeMap<_, f64>>()
     };

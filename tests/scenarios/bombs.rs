@@ -130,7 +130,7 @@ async fn is_contained(name: &str, bomb: &[u8]) {
             .iter()
             .sum::<f64>()
     };
-    let told = match &answer {
+    let reported = match &answer {
         Ok(answer) => {
             assert_eq!(exit_code(answer), Some(5), "{name}");
             "compiled".to_owned()
@@ -152,7 +152,7 @@ async fn is_contained(name: &str, bomb: &[u8]) {
             why
         }
     };
-    println!("{name}: {} KiB, {told} after {took:?}", bomb.len() >> 10);
+    println!("{name}: {} KiB, {reported} after {took:?}", bomb.len() >> 10);
     // It is known from now on, and runs without native code all the same.
     let before = compiles();
     let run = client.execute(inline(bomb, &[], Tier::Auto)).await.unwrap();

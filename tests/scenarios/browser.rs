@@ -31,24 +31,24 @@ const PAGE: &str = include_str!("browser.html");
 /// Where a page comes from, and what it tells.
 struct Origin {
     url: String,
-    told: Receiver<Value>,
+    reported: Receiver<Value>,
     api: Arc<OnceLock<String>>,
 }
 
 impl Origin {
     /// Serves once it knows where the service is.
     fn new() -> Self {
-        let ((tell, told), api) = (channel(), Arc::<OnceLock<String>>::default());
+        let ((tell, reported), api) = (channel(), Arc::<OnceLock<String>>::default());
         let served = api.clone();
         let url = s3::server(move |request| answer(request, served.wait(), &tell));
-        Self { url, told, api }
+        Self { url, reported, api }
     }
 
     /// What its page tells in a browser, where the service is at `api`.
     fn browse(&self, api: &str) -> Value {
         self.api.set(api.to_owned()).unwrap();
         let _browser = Browser::open(&self.url);
-        self.told.recv_timeout(PATIENCE).expect("the page says what came of it")
+        self.reported.recv_timeout(PATIENCE).expect("the page says what came of it")
     }
 }
 
@@ -127,18 +127,22 @@ fn a_page_of_a_named_origin_verifies_and_another_reads_nothing() {
     let server = Server::start_with(&data, &section);
     let api = server.web.clone().unwrap();
 
-    let told = named.browse(&api);
-    assert_eq!(told["failed"], Value::Null, "{told}");
-    assert_eq!(told["verified"]["outcome"], "VERIFY_OUTCOME_OK", "{}", told["verified"]);
-    assert_eq!(told["verified"]["cycles"], "1686515");
-    let frame: Vec<u8> = serde_json::from_value(told["frame"].clone()).unwrap();
+    let reported = named.browse(&api);
+    assert_eq!(reported["failed"], Value::Null, "{reported}");
+    assert_eq!(reported["verified"]["outcome"], "VERIFY_OUTCOME_OK", "{}", reported["verified"]);
+    assert_eq!(reported["verified"]["cycles"], "1686515");
+    let frame: Vec<u8> = serde_json::from_value(reported["frame"].clone()).unwrap();
     let length = u32::from_be_bytes(frame[1..5].try_into().unwrap()) as usize;
     let response = v1::ExecuteResponse::decode(&frame[5..5 + length]).unwrap();
     assert_eq!(response.verdict.unwrap().exit_code, Some(5));
     assert!(String::from_utf8_lossy(&frame[5 + length..]).contains("grpc-status:0"));
-    assert_eq!(told["session"][1]["result"]["result"]["verdict"]["exitCode"], 7, "{}", told["session"]);
-    assert_eq!(told["refused"][0], 400, "{}", told["refused"]);
-    assert_eq!(told["refused"][1]["error"]["status"], "INVALID_ARGUMENT", "{}", told["refused"]);
+    assert_eq!(
+        reported["session"][1]["result"]["result"]["verdict"]["exitCode"], 7,
+        "{}",
+        reported["session"]
+    );
+    assert_eq!(reported["refused"][0], 400, "{}", reported["refused"]);
+    assert_eq!(reported["refused"][1]["error"]["status"], "INVALID_ARGUMENT", "{}", reported["refused"]);
 
     assert_eq!(stranger.browse(&api), json!({ "failed": "TypeError" }));
 }

@@ -43,24 +43,24 @@ fn verification(json: Bytes) -> v1::VerifyTransactionRequest {
 /// What a diagnosis says; it is one.
 #[track_caller]
 fn read(diagnosis: Option<&v1::Diagnosis>) -> Diagnosis {
-    let told = diagnosis.expect("it failed");
-    assert_eq!(told.missing, "", "{told:?}");
-    assert!(told.json.len() <= BYTES_MAX);
-    let read = Diagnosis::from_json(&told.json).unwrap();
-    assert_eq!(read.summary, told.summary);
+    let reported = diagnosis.expect("it failed");
+    assert_eq!(reported.missing, "", "{reported:?}");
+    assert!(reported.json.len() <= BYTES_MAX);
+    let read = Diagnosis::from_json(&reported.json).unwrap();
+    assert_eq!(read.summary, reported.summary);
     read
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_run_is_told_why_and_pays_for_it() {
+async fn a_failed_run_says_why_and_pays_for_it() {
     let (_data, server, mut client) = serving("").await;
     let elf = failing("RETURNED", false).unwrap();
     let cycles = || server.metric("antares_tenant_guest_cycles_total{tenant=\"none\"}");
-    let told = |result: &str| server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}"));
+    let reported = |result: &str| server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}"));
     let silent = client.execute(inline(&elf, &[], Tier::Native)).await.unwrap();
     assert_eq!((exit_code(&silent), silent.diagnosis), (Some(7), None));
     let of_one = cycles();
-    assert!(of_one > 0.0 && told("told") == 0.0);
+    assert!(of_one > 0.0 && reported("told") == 0.0);
     for tier in [Tier::Native, Tier::Interpreter] {
         let answer = client.execute(asking(&elf, &[], tier)).await.unwrap();
         assert_eq!(answer.verdict, silent.verdict);
@@ -70,7 +70,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
         assert!(why.branch.is_some() && why.registers.len() == 32 && !why.steps.is_empty(), "{why:?}");
         assert!(why.source.is_empty() && !why.is_shortened);
     }
-    assert_eq!((cycles(), told("told")), (5.0 * of_one, 2.0), "both runs are charged");
+    assert_eq!((cycles(), reported("told")), (5.0 * of_one, 2.0), "both runs are charged");
     // One that is stripped has the same address.
     let stripped = failing("RETURNED", true).unwrap();
     let answer = client.execute(asking(&stripped, &[], Tier::Auto)).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
     let answer =
         client.execute(asking(&guests::bytes("exit-imc").unwrap(), &["0"], Tier::Auto)).await.unwrap();
     assert_eq!((exit_code(&answer), answer.diagnosis), (Some(0), None));
-    assert_eq!(told("told"), 3.0);
+    assert_eq!(reported("told"), 3.0);
     let alone =
         client.execute(inline(&guests::bytes("exit-imc").unwrap(), &["0"], Tier::Auto)).await.unwrap();
     assert!(alone.diagnosis.is_none());
@@ -90,7 +90,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_transaction_is_told_why() {
+async fn a_failed_transaction_says_why() {
     let (_data, _server, client) = serving("").await;
     let cases: [(&str, &[&str]); 5] = [
         ("NO_WITNESS", &["exit code -5", "load_witness(index 3, source Input"]),
@@ -133,7 +133,7 @@ fn verbose() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_told_is_bounded_in_bytes_and_time() {
+async fn what_is_reported_is_bounded_in_bytes_and_time() {
     let (_data, server, mut client) = serving("").await;
     // Names and calls of half a megabyte; and more output than the answer may have.
     let elf = verbose();
@@ -183,19 +183,19 @@ async fn what_is_told_is_bounded_in_bytes_and_time() {
 /// Results of a batch or a session as whether they failed, and what is told of that.
 #[track_caller]
 fn first_few(results: &[v1::BatchResult]) {
-    let mut told = 0;
+    let mut reported = 0;
     for (result, number) in results.iter().zip(0..) {
         assert_eq!(result.verdict.as_ref().unwrap().exit_code, Some(number % 3));
         match &result.diagnosis {
             None => assert_eq!(number % 3, 0),
-            Some(diagnosis) if told < OF_BATCH => {
+            Some(diagnosis) if reported < OF_BATCH => {
                 assert_eq!(read(Some(diagnosis)).ending.exit_code.map(i32::from), Some(number % 3));
-                told += 1;
+                reported += 1;
             }
             Some(diagnosis) => assert_eq!(diagnosis.missing, "too_many"),
         }
     }
-    assert_eq!(told, OF_BATCH);
+    assert_eq!(reported, OF_BATCH);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,7 +240,7 @@ fn u64_of(code: i8) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_of_a_batch_and_a_session_are_told_too() {
+async fn transactions_of_a_batch_and_a_session_are_reported_too() {
     let (_data, _server, client) = serving("").await;
     let (bad, shared) =
         (json("NO_WITNESS", false), v1::VerifyShared { diagnosis: true, ..Default::default() });
@@ -249,14 +249,14 @@ async fn transactions_of_a_batch_and_a_session_are_told_too() {
         transaction: Some(shared_transaction::Transaction::MockJson(bad.clone())),
         ..Default::default()
     };
-    let told = |result: v1::SharedTransactionResult| match result.result {
+    let reported = |result: v1::SharedTransactionResult| match result.result {
         Some(Shared::Response(response)) => response.diagnosis.expect("it failed"),
         other => panic!("{other:?}"),
     };
     let transactions = (0..10).map(one).collect();
     let batch = v1::VerifyBatchRequest { shared: Some(shared.clone()), transactions };
     let results = client.runner.clone().verify_batch(batch).await.unwrap().into_inner().results;
-    let all: Vec<_> = results.into_iter().map(told).collect();
+    let all: Vec<_> = results.into_iter().map(reported).collect();
     let (missing, whole): (Vec<_>, Vec<_>) = all.iter().partition(|diagnosis| diagnosis.json.is_empty());
     assert_eq!((missing.len(), whole.len()), (2, OF_BATCH));
     assert!(missing.iter().all(|diagnosis| diagnosis.missing == "too_many"));
@@ -270,7 +270,7 @@ async fn transactions_of_a_batch_and_a_session_are_told_too() {
         client.runner.clone().verify_session(tokio_stream::iter(messages)).await.unwrap().into_inner();
     let answers: Vec<_> = answers.collect().await;
     let results = answers.into_iter().filter_map(|answer| match answer.unwrap().message {
-        Some(Told::Result(result)) => Some(told(result)),
+        Some(Told::Result(result)) => Some(reported(result)),
         _ => None,
     });
     let results: Vec<_> = results.collect();

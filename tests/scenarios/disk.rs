@@ -271,8 +271,8 @@ async fn volumes_that_fail_cost_no_answer() {
             breaks(&volume.0);
         }
         goes_on(&mut client, 10, name).await;
-        let is_told = || server.metric(&format!("antares_cache_state{{state=\"{state}\"}}")) > 0.0;
-        until(&format!("{name}: it is {state}"), || is_told() && server.is_ready() == is_serving);
+        let is_reported = || server.metric(&format!("antares_cache_state{{state=\"{state}\"}}")) > 0.0;
+        until(&format!("{name}: it is {state}"), || is_reported() && server.is_ready() == is_serving);
         goes_on(&mut client, 20, name).await;
         if let Some(mends) = mends {
             mends(&volume.0);

@@ -117,15 +117,17 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     let shared = v1::VerifyShared { cell_deps, tier: Tier::Interpreter.into(), ..Default::default() };
     let (mut sessions, mut most) = (Vec::new(), 0);
     for session in 0..SESSIONS {
-        let (sender, mut told) = open(&mut client, shared.clone()).await;
+        let (sender, mut reported) = open(&mut client, shared.clone()).await;
         let numbers: Vec<_> = (0..CELLS_EACH).map(|at| (3 * session + at) % CELLS).collect();
         let fields = transaction(&numbers);
         let transaction = Some(shared_transaction::Transaction::Fields(fields));
         let one = v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() };
         send(&sender, Message::Transaction(one)).await;
-        let Some(Outcome::Response(answer)) = result(&mut told).await.result else { panic!("no verdict") };
+        let Some(Outcome::Response(answer)) = result(&mut reported).await.result else {
+            panic!("no verdict")
+        };
         assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-        sessions.push((sender, told));
+        sessions.push((sender, reported));
         most = most.max(memory_of_all(&server));
     }
     let (hot, misses) =

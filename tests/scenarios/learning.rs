@@ -115,16 +115,16 @@ async fn lies_of_another_tenant_change_nothing() {
         let flood = v1::LearnRequest { targets: vec![2; 4097], ..lie(&elf, 0) };
         let refused = liar.learn(flood).await.unwrap_err();
         assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "TOO_MANY_HINTS"));
-        let mut told = None;
+        let mut reported = None;
         for number in 0..20 {
             let learnt = liar.learn(lie(&elf, number)).await.unwrap();
-            told = Some(learnt.hints_sha256);
+            reported = Some(learnt.hints_sha256);
             let answer = honest.run(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
             let verdict = answer.verdict.as_ref().unwrap();
             assert_eq!((verdict.cycles, verdict.error.as_str()), (cycles, ""), "{answer:?}");
         }
         let compiled = honest.compile(&elf).await.unwrap();
-        assert_ne!(Some(compiled.hints_sha256), told);
+        assert_ne!(Some(compiled.hints_sha256), reported);
         native_in_the_end(&mut honest, &elf, cycles).await;
         let rounds = server.metric("antares_hints_total{result=\"learnt\"}");
         // Each round has one compile in the full tier at most, and one by the baseline.
@@ -183,9 +183,9 @@ async fn only_runners_teach_all() {
         learn_for(&server, &liar_s, "honest", lie(&elf, 1)).await.unwrap();
         assert_eq!(honest.compile(&elf).await.unwrap().hints_sha256, "");
         let runner_s = issuer.sign(&claims("runner", |_| {}));
-        let told = learn_for(&server, &runner_s, "honest", lie(&elf, 2)).await.unwrap();
-        assert_ne!(told, "");
-        assert_eq!(honest.compile(&elf).await.unwrap().hints_sha256, told);
+        let reported = learn_for(&server, &runner_s, "honest", lie(&elf, 2)).await.unwrap();
+        assert_ne!(reported, "");
+        assert_eq!(honest.compile(&elf).await.unwrap().hints_sha256, reported);
     }
 }
 
@@ -223,14 +223,15 @@ async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpret
         let spared =
             answer.programs.iter().map(|program| program.fallback == "leaves_early").collect::<Vec<_>>();
         let tiers = answer.groups[0].tiers.as_ref().unwrap();
-        let told = answer.interpreted.iter().map(|program| (program.sha256.as_str(), program.why.as_str()));
-        let told: Vec<_> = told.collect();
+        let reported =
+            answer.interpreted.iter().map(|program| (program.sha256.as_str(), program.why.as_str()));
+        let reported: Vec<_> = reported.collect();
         if spared == [false, true] {
             assert_eq!((tiers.restarted.as_str(), tiers.native_cycles > 0), ("", true), "{answer:?}");
-            assert_eq!(told, [(leaver.as_str(), "leaves_early")]);
+            assert_eq!(reported, [(leaver.as_str(), "leaves_early")]);
         } else {
             assert_eq!((spared, tiers.restarted.as_str()), (vec![false; 2], "bad_address"), "{answer:?}");
-            assert_eq!(told, []);
+            assert_eq!(reported, []);
         }
         begun_there += u32::from(tiers.restarted.is_empty());
         assert!(run >= 4 || begun_there == 0);

@@ -21,7 +21,7 @@ use crate::{
 
 #[path = "../../crates/runtime/pool/examples/lying-worker/lies.rs"]
 #[allow(dead_code, reason = "what the worker says is its own")]
-mod told;
+mod reported;
 
 /// A server whose run workers lie when they are asked to.
 fn start_liars(issuer: &Issuer, data: &TempDir, workers: &TempDir) -> Server {
@@ -34,7 +34,7 @@ fn start_liars(issuer: &Issuer, data: &TempDir, workers: &TempDir) -> Server {
 }
 
 fn limits() -> Option<v1::RunLimits> {
-    let (cycles, debug) = (told::CYCLES_MAX, told::DEBUG_BYTES_MAX);
+    let (cycles, debug) = (reported::CYCLES_MAX, reported::DEBUG_BYTES_MAX);
     Some(v1::RunLimits { max_cycles: Some(cycles), debug_bytes_max: Some(debug), ..Default::default() })
 }
 
@@ -85,19 +85,20 @@ async fn a_lying_worker_costs_its_tenant_an_answer_and_nobody_else_anything() {
     });
     let violations = || server.metric("antares_sandbox_violations_total{role=\"run\"}");
     let mut lies = 0.0;
-    let names = told::RUNS.iter().map(|(name, _)| name).chain(told::NOISE.iter().map(|(name, _)| name));
+    let names =
+        reported::RUNS.iter().map(|(name, _)| name).chain(reported::NOISE.iter().map(|(name, _)| name));
     for name in names {
         assert_internal(name, &liar.run(run(name)).await.unwrap_err());
         lies += 1.0;
         // Once, and once more elsewhere.
         assert_eq!(violations(), 2.0 * lies, "{name}");
     }
-    for (name, _) in told::VERIFICATIONS {
+    for (name, _) in reported::VERIFICATIONS {
         assert_internal(name, &liar.verify(transaction(name)).await.unwrap_err());
         lies += 1.0;
         assert_eq!(violations(), 2.0 * lies, "{name}");
     }
-    for (name, _) in told::FAILURES {
+    for (name, _) in reported::FAILURES {
         let status = liar.run(run(&format!("fails-{name}"))).await.unwrap_err();
         assert_eq!(reason(&status), "WORKER_LOST", "{status:?}");
         assert!(status.message().len() < 1000 && !status.message().contains('\n'), "{status:?}");

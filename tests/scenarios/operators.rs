@@ -208,7 +208,7 @@ async fn an_operator_is_who_may_open_the_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_stored_is_told_in_pages() {
+async fn what_is_stored_is_reported_in_pages() {
     let (_data, server, mut client) = serving("").await;
     let mut expected = Vec::new();
     for number in 0..5_u8 {

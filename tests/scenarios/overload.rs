@@ -289,7 +289,7 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
 const UNDER_WAY: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
+async fn no_call_under_way_is_lost_when_the_server_is_stopped() {
     let data = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let server = Server::start_with(

@@ -57,7 +57,7 @@ fn pages() -> BTreeMap<&'static str, String> {
 
 #[test]
 fn pages_fit_a_phone_and_show_code_with_its_cycles() {
-    let ((tell, told), pages) = (channel(), pages());
+    let ((tell, reported), pages) = (channel(), pages());
     let url = s3::server(move |request| {
         if request.target().0 == "/told" {
             let _ = tell.send(serde_json::from_slice(&request.body).unwrap());
@@ -65,15 +65,15 @@ fn pages_fit_a_phone_and_show_code_with_its_cycles() {
         page(pages.get(request.target().0).map(String::as_str).unwrap_or_default())
     });
     let _browser = Browser::open(&url);
-    let told: Value = told.recv_timeout(PATIENCE).expect("the page says what it found");
-    assert_eq!(told["failed"], Value::Null, "{told}");
+    let reported: Value = reported.recv_timeout(PATIENCE).expect("the page says what it found");
+    assert_eq!(reported["failed"], Value::Null, "{reported}");
     for (page, width) in [("/profile", 390), ("/diff", 390), ("/coverage", 390), ("/coverage", 1200)] {
-        let told = &told[format!("{page}{width}")];
-        assert_eq!(told["overflow"], 0, "{page} at {width}: {told}");
-        assert!(told["text"].as_u64() > Some(200), "{page} at {width}: {told}");
+        let reported = &reported[format!("{page}{width}")];
+        assert_eq!(reported["overflow"], 0, "{page} at {width}: {reported}");
+        assert!(reported["text"].as_u64() > Some(200), "{page} at {width}: {reported}");
     }
     for (page, changed) in [("/profile", false), ("/diff", true)] {
-        let (phone, desk) = (&told[format!("{page}390")], &told[format!("{page}1200")]);
+        let (phone, desk) = (&reported[format!("{page}390")], &reported[format!("{page}1200")]);
         for found in [phone, desk] {
             assert_eq!(found["panes"], 2, "source and instructions: {found}");
             assert!(found["hottest"].as_str().unwrap().contains("x * 3"), "{found}");
@@ -86,5 +86,5 @@ fn pages_fit_a_phone_and_show_code_with_its_cycles() {
         assert_eq!((&phone["stacked"], &desk["stacked"]), (&true.into(), &false.into()));
         assert!(phone["buttons"].as_u64() >= Some(36), "a finger hits them: {phone}");
     }
-    assert!(told["/coverage390"]["files"].as_u64() == Some(1), "{told}");
+    assert!(reported["/coverage390"]["files"].as_u64() == Some(1), "{reported}");
 }

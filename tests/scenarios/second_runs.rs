@@ -33,28 +33,28 @@ fn transaction(elf: &[u8], recheck: bool) -> v1::VerifyTransactionRequest {
 /// second.
 type Told = (Vec<Option<i32>>, Recheck);
 
-async fn run_told(client: &mut Client, elf: &[u8], recheck: bool) -> Told {
+async fn run_reported(client: &mut Client, elf: &[u8], recheck: bool) -> Told {
     let answer = client.execute(run(elf, recheck)).await.unwrap();
     (vec![exit_code(&answer)], answer.recheck())
 }
 
-async fn batch_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
+async fn batch_reported(client: &Client, elf: &[u8], recheck: bool) -> Told {
     let answer = client.runner.clone().execute_batch(batch(elf, recheck)).await.unwrap().into_inner();
     let codes = answer.results.iter().map(|result| result.verdict.as_ref().unwrap().exit_code);
     (codes.collect(), answer.recheck())
 }
 
-async fn transaction_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
+async fn transaction_reported(client: &Client, elf: &[u8], recheck: bool) -> Told {
     let answer = client.verify(transaction(elf, recheck)).await.unwrap();
     (answer.groups.iter().map(|group| group.exit_code).collect(), answer.recheck())
 }
 
 /// Each kind of call, whatever of them `recheck` asks for.
-async fn told(client: &mut Client, elf: &[u8], kind: usize, recheck: bool) -> Told {
+async fn reported(client: &mut Client, elf: &[u8], kind: usize, recheck: bool) -> Told {
     match kind {
-        0 => run_told(client, elf, recheck).await,
-        1 => batch_told(client, elf, recheck).await,
-        _ => transaction_told(client, elf, recheck).await,
+        0 => run_reported(client, elf, recheck).await,
+        1 => batch_reported(client, elf, recheck).await,
+        _ => transaction_reported(client, elf, recheck).await,
     }
 }
 
@@ -62,18 +62,18 @@ async fn told(client: &mut Client, elf: &[u8], kind: usize, recheck: bool) -> To
 const RUNS: [usize; 3] = [1, 3, 1];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_is_told_the_interpreter_s_answer() {
+async fn a_caller_gets_the_interpreter_s_answer() {
     let elf = guests::assemble(CONSTANT).unwrap();
     let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 0\n");
     for (kind, runs) in RUNS.into_iter().enumerate() {
         let (data, server, mut client) = serving(&sections).await;
         client.upload(&elf).await.unwrap();
         let right = vec![Some(RIGHT); runs];
-        assert_eq!(told(&mut client, &elf, kind, false).await, (right.clone(), Recheck::Unspecified));
+        assert_eq!(reported(&mut client, &elf, kind, false).await, (right.clone(), Recheck::Unspecified));
         let cycles = || server.metric("antares_tenant_guest_cycles_total{tenant=\"none\"}");
         let of_one = cycles();
         assert!(of_one > 0.0);
-        assert_eq!(told(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Equal));
+        assert_eq!(reported(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Equal));
         assert_eq!(cycles(), 3.0 * of_one, "both runs are charged, of one more call");
         assert_eq!(server.metric("antares_rechecks_total{result=\"equal\"}"), 1.0);
         server.stop();
@@ -81,11 +81,11 @@ async fn whoever_asks_is_told_the_interpreter_s_answer() {
         let server = Server::start_with(&data, &sections);
         let mut client = Client::connect(&server).await;
         let wrong = (vec![Some(WRONG); runs], Recheck::Unspecified);
-        assert_eq!(told(&mut client, &elf, kind, false).await, wrong);
-        assert_eq!(told(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Different));
+        assert_eq!(reported(&mut client, &elf, kind, false).await, wrong);
+        assert_eq!(reported(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Different));
         assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
         // There is no native code any more, and nothing to compare.
-        assert_eq!(told(&mut client, &elf, kind, true).await, (right, Recheck::Unspecified));
+        assert_eq!(reported(&mut client, &elf, kind, true).await, (right, Recheck::Unspecified));
         server.stop();
     }
 }
@@ -98,7 +98,7 @@ async fn the_lot_falls_on_calls_of_every_kind() {
         let (data, server, mut client) = serving(&sections).await;
         client.upload(&elf).await.unwrap();
         let right = (vec![Some(RIGHT); runs], Recheck::Unspecified);
-        assert_eq!(told(&mut client, &elf, kind, false).await, right);
+        assert_eq!(reported(&mut client, &elf, kind, false).await, right);
         until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
         assert_eq!(server.metric("antares_artifacts_quarantined"), 0.0);
         server.stop();
@@ -106,10 +106,10 @@ async fn the_lot_falls_on_calls_of_every_kind() {
         let server = Server::start_with(&data, &sections);
         let mut client = Client::connect(&server).await;
         let wrong = (vec![Some(WRONG); runs], Recheck::Unspecified);
-        assert_eq!(told(&mut client, &elf, kind, false).await, wrong);
+        assert_eq!(reported(&mut client, &elf, kind, false).await, wrong);
         until("it is told", || server.metric("antares_rechecks_total{result=\"different\"}") == 1.0);
         assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
-        assert_eq!(told(&mut client, &elf, kind, false).await, right);
+        assert_eq!(reported(&mut client, &elf, kind, false).await, right);
         server.stop();
     }
 }

@@ -134,7 +134,7 @@ const RIGHT: i32 = 77;
 const WRONG: i32 = 78;
 
 /// The exit code of a native run, and whether it was compiled for it.
-async fn told(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
+async fn reported(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
     let mut client = Client::connect(server).await;
     let answer = client.execute(stored(elf, &[], Tier::Native)).await.unwrap();
     assert!(answer.tiers.as_ref().is_some_and(|tiers| tiers.native_cycles > 0));
@@ -147,7 +147,7 @@ async fn compiled() -> (TempDir, Vec<u8>) {
     let elf = guests::assemble(CONSTANT).unwrap();
     let server = Server::start_with(&data, SECTIONS);
     Client::connect(&server).await.upload(&elf).await.unwrap();
-    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true));
+    assert_eq!(reported(&server, &elf).await, (Some(RIGHT), true));
     server.stop();
     (data, elf)
 }
@@ -167,19 +167,19 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
         // Code that would tell, had it run.
         spoil_claiming(&data, &elf, mistake_a_constant, claim);
         let server = Server::start_with(&data, SECTIONS);
-        assert_eq!(told(&server, &elf).await, (Some(RIGHT), true), "{reason}");
+        assert_eq!(reported(&server, &elf).await, (Some(RIGHT), true), "{reason}");
         assert!(refused(&server, reason) >= 1.0, "{reason}");
-        assert_eq!(told(&server, &elf).await, (Some(RIGHT), false), "{reason}");
+        assert_eq!(reported(&server, &elf).await, (Some(RIGHT), false), "{reason}");
         server.stop();
     }
     // Nothing but its manifest had kept it from being run.
     let digest = spoil_claiming(&data, &elf, mistake_a_constant, |_| {});
     let server = Server::start_with(&data, SECTIONS);
-    assert_eq!(told(&server, &elf).await, (Some(WRONG), false));
+    assert_eq!(reported(&server, &elf).await, (Some(WRONG), false));
     server.stop();
     keys(&data, &["revoke", &digest.to_string()]);
     let server = Server::start_with(&data, SECTIONS);
-    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true), "revoked");
+    assert_eq!(reported(&server, &elf).await, (Some(RIGHT), true), "revoked");
     assert!(refused(&server, "digest_revoked") >= 1.0);
     server.stop();
 }

@@ -219,11 +219,11 @@ async fn soak(seconds: u64) {
     // A zygote's death may cost as many calls as there are callers.
     assert!(lost <= 8 * kills, "{lost} lost by {kills} kills");
     let counted = server.metric("antares_executions_total{outcome=\"exit\"}");
-    let told = (executed + batched) as f64;
-    println!("{counted} executions that exited by the server's count, {told} by the callers'");
+    let reported = (executed + batched) as f64;
+    println!("{counted} executions that exited by the server's count, {reported} by the callers'");
     // What a batch had done when its worker was killed is in its answer too; an answer may be lost with its
     // caller only.
-    assert!((counted - told).abs() < 0.5, "{counted} {told}");
+    assert!((counted - reported).abs() < 0.5, "{counted} {reported}");
     flat(&looks);
     until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
     assert_eq!(server.stop(), Some(0));

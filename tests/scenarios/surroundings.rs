@@ -59,9 +59,9 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     assert!(server.is_live() && server.is_ready());
     // Somebody reads again: the log says what it has not, in time.
     let mut lines = log.by_ref().lines().map_while(Result::ok);
-    let told = lines.find(|line| line.contains("lines of the log were lost")).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert!(told["lines"].as_u64() > Some(0), "{told}");
+    let reported = lines.find(|line| line.contains("lines of the log were lost")).unwrap();
+    let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
+    assert!(reported["lines"].as_u64() > Some(0), "{reported}");
     // Nobody reads any more, and it ends all the same.
     for _ in 0..200 {
         refused(&mut client).await;
@@ -166,7 +166,7 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
+async fn a_worker_that_cannot_be_forked_is_reported_and_comes_back() {
     if !is_root() {
         return;
     }
@@ -199,7 +199,7 @@ async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
 }
 
 #[test]
-fn a_proc_that_hides_processes_is_told() {
+fn a_proc_that_hides_processes_is_reported() {
     if !is_root() {
         return;
     }

@@ -176,7 +176,7 @@ async fn what_a_tenant_uploads_is_nobody_else_s() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_share_what_they_are_told_to_share_and_no_time_where_keys_are_salted() {
+async fn tenants_share_what_they_are_to_share_and_no_time_where_keys_are_salted() {
     let elf = variant("exit-imc", 2);
     for (section, is_shared) in
         [("[tenants]\nisolation = \"none\"\n", true), ("[tenants]\nisolation = \"code\"\n", false)]
@@ -215,9 +215,12 @@ async fn quotas_are_a_tenant_s_own() {
     let mut server = start(&issuer, &data, &quotas);
     let mut small = Tenant::connect(&server, &issuer, "small").await;
     let capabilities = small.runner.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
-    let told = capabilities.into_inner().quotas.unwrap();
-    assert_eq!((told.tenant.as_str(), told.calls_max, told.calls_in_progress), ("small", Some(2), 1));
-    assert_eq!((told.stored_bytes_max, told.compile_seconds_per_hour), (Some(most as u64), Some(1)));
+    let reported = capabilities.into_inner().quotas.unwrap();
+    assert_eq!(
+        (reported.tenant.as_str(), reported.calls_max, reported.calls_in_progress),
+        ("small", Some(2), 1)
+    );
+    assert_eq!((reported.stored_bytes_max, reported.compile_seconds_per_hour), (Some(most as u64), Some(1)));
 
     // Bytes, also after a restart.
     small.upload(&elf).await.unwrap();
@@ -401,7 +404,7 @@ async fn who_did_what_is_written_down() {
     // A compile that follows its call has a line of its own, without an outcome.
     lines.retain(|line| line["outcome"].is_string());
     let digest = Sha256Digest::of(&elf).to_string();
-    let told = |line: &Value| {
+    let reported = |line: &Value| {
         ["call", "who", "tenant", "role", "what", "outcome", "request_id"]
             .map(|key| line[key].as_str().unwrap_or_default().to_owned())
     };
@@ -415,7 +418,7 @@ async fn who_did_what_is_written_down() {
         [missing, "all/late", "", "upload", "", "UNAUTHENTICATED", ""],
         [missing, "", "", "upload", "", "UNAUTHENTICATED", ""],
     ];
-    assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
+    assert_eq!(lines.iter().map(reported).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
 }
 
 /// What `docs/billing.md` adds up: the name of a counter, the field of a line, and how many of it are one.

@@ -98,8 +98,8 @@ async fn what_an_operator_removes_does_not_come_back_from_the_shared_tier() {
     made_by(&server, &elf).await;
     assert!(object(tier.path(), &elf).exists());
     let digest = Sha256Digest::of(&elf).to_string();
-    let (status, told) = antares(&["rm", &digest, "--server", &server.address]);
-    assert_eq!(status, Some(0), "{told}");
+    let (status, reported) = antares(&["rm", &digest, "--server", &server.address]);
+    assert_eq!(status, Some(0), "{reported}");
     assert!(!object(tier.path(), &elf).exists());
     let mut client = Client::connect(&server).await;
     let error = client.compiler.compile(request(&elf)).await.unwrap_err();
@@ -198,30 +198,30 @@ async fn people_warm_a_server_and_look_at_the_tier() {
     fs::write(scripts.path().join("fib"), &other).unwrap();
     let (folder, url) = (scripts.path().to_str().unwrap(), s3::url(tier.path()));
     let (digest, nobody) = (Sha256Digest::of(&elf).to_string(), Sha256Digest::of(b"nobody").to_string());
-    let (status, told) = antares(&["warm", folder, &digest, "--server", &server.address]);
+    let (status, reported) = antares(&["warm", folder, &digest, "--server", &server.address]);
     assert_eq!(
-        (status, told.matches(" compiled in ").count(), told.lines().count()),
+        (status, reported.matches(" compiled in ").count(), reported.lines().count()),
         (Some(0), 2, 2),
-        "{told}"
+        "{reported}"
     );
-    let (status, told) = antares(&["warm", folder, &nobody, "--server", &server.address]);
-    assert_eq!((status, told.matches("was compiled before").count()), (Some(1), 2), "{told}");
-    assert!(told.contains("3/3") && told.contains("not stored"), "{told}");
+    let (status, reported) = antares(&["warm", folder, &nobody, "--server", &server.address]);
+    assert_eq!((status, reported.matches("was compiled before").count()), (Some(1), 2), "{reported}");
+    assert!(reported.contains("3/3") && reported.contains("not stored"), "{reported}");
     assert_eq!(antares(&["warm", "/nowhere", "--server", &server.address]).0, Some(2));
     assert_eq!(antares(&["warm", folder, "--server", "127.0.0.1:1"]).0, Some(3));
     until("all is written", || server.metric("antares_tier_writes_waiting") == 0.0);
     server.stop();
-    let (status, told) = antares(&["cache", "ls", "--shared", &url]);
-    assert!(status == Some(0) && told.contains(&digest) && told.lines().count() == 3, "{told}");
+    let (status, reported) = antares(&["cache", "ls", "--shared", &url]);
+    assert!(status == Some(0) && reported.contains(&digest) && reported.lines().count() == 3, "{reported}");
     assert_eq!(antares(&["cache", "ls", "--artifacts", "--shared", &url]).1.lines().count(), 3);
     let copy = scripts.path().join("copy");
     let get = |key: &str| antares(&["cache", "get", key, "--shared", &url, "-o", copy.to_str().unwrap()]).0;
     assert_eq!((get(&digest), fs::read(&copy).unwrap() == elf, get(&nobody)), (Some(0), true, Some(1)));
     let second = Server::start_with(&two, &sections(tier.path(), ""));
-    let (status, told) = antares(&["cache", "warm", "--shared", &url, "--server", &second.address]);
-    assert_eq!((status, told.matches("was compiled before").count()), (Some(0), 2), "{told}");
-    let (status, told) = antares(&["cache", "gc", "--older-than", "20000", "--shared", &url]);
-    assert!(status == Some(0) && told.starts_with("0 entries"), "{told}");
-    let (status, told) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
-    assert!(status == Some(2) && told.contains("s3://bucket/prefix"), "{told}");
+    let (status, reported) = antares(&["cache", "warm", "--shared", &url, "--server", &second.address]);
+    assert_eq!((status, reported.matches("was compiled before").count()), (Some(0), 2), "{reported}");
+    let (status, reported) = antares(&["cache", "gc", "--older-than", "20000", "--shared", &url]);
+    assert!(status == Some(0) && reported.starts_with("0 entries"), "{reported}");
+    let (status, reported) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
+    assert!(status == Some(2) && reported.contains("s3://bucket/prefix"), "{reported}");
 }

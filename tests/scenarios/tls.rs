@@ -100,7 +100,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
 
     let their_ca = theirs.certificate();
     let by_name = format!("https://{by_name}");
-    for (url, words, status, told) in [
+    for (url, words, status, reported) in [
         (url.as_str(), shown(&ca, None), 3, "wants a client certificate"),
         (&url, shown(&ca, Some(&stranger)), 3, "of no authority that it trusts"),
         (&url, shown(&ca, Some(&expired)), 3, "refuses the client certificate: expired"),
@@ -113,7 +113,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     ] {
         let output = antares(url, &words).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reported), "{reported}: {}", stderr(&output));
     }
     assert!(server.metric("antares_tls_handshakes_total{result=\"failed\"}") >= 4.0);
     assert_eq!(server.stop(), Some(0));
@@ -321,7 +321,7 @@ fn files_that_are_of_no_use_stop_the_start() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let (one, two) = (ours.issue("one", SERVER), ours.issue("two", SERVER));
     let config = data.path().join("antares.toml");
-    for (pair, told) in [
+    for (pair, reported) in [
         (Pair { key: two.key.clone(), ..one.clone() }, "cannot be used together"),
         (Pair { key: one.certificate.clone(), ..one.clone() }, "no private key"),
         (Pair { certificate: "/nowhere".into(), ..one.clone() }, "/nowhere"),
@@ -335,6 +335,6 @@ fn files_that_are_of_no_use_stop_the_start() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reported), "{reported}: {}", stderr(&output));
     }
 }

@@ -98,7 +98,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_very_long_mistake_and_none_at_all_are_told() {
+async fn a_very_long_mistake_and_none_at_all_are_reported() {
     let (_data, _server, client) = serving("").await;
     // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
     let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();

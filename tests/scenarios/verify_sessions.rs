@@ -120,10 +120,10 @@ async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
             Outcome::Error(error) => errors.push((result.id, error)),
         }
     }
-    let told: Vec<_> = errors.iter().map(|(id, error)| (*id, error.reason.as_str())).collect();
+    let reported: Vec<_> = errors.iter().map(|(id, error)| (*id, error.reason.as_str())).collect();
     let expected =
         [(3, "REQUEST_INVALID"), (4, "TRANSACTION_INVALID"), (5, "REQUEST_INVALID"), (6, "SCRIPT_NOT_FOUND")];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(errors[0].1.violations[0].field, "cell_deps[1]");
     assert!(
         errors.iter().all(|(_, error)| error.retry_after_ms.is_none() && !error.status_details.is_empty())
@@ -159,18 +159,21 @@ pub(crate) async fn open(
 ) -> (Messages, Streaming<v1::VerifySessionResponse>) {
     let (sender, messages) = mpsc::channel(1024);
     send(&sender, Message::Start(shared)).await;
-    let mut told = client.runner.verify_session(ReceiverStream::new(messages)).await.unwrap().into_inner();
-    let first = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
+    let mut reported =
+        client.runner.verify_session(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    let first = timeout(PATIENCE, reported.message()).await.unwrap().unwrap().unwrap();
     assert!(matches!(first.message, Some(Told::Started(started)) if started.transactions_max > 0));
-    (sender, told)
+    (sender, reported)
 }
 
 pub(crate) async fn send(sender: &Messages, message: Message) {
     sender.send(v1::VerifySessionRequest { message: Some(message) }).await.unwrap();
 }
 
-pub(crate) async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
-    let next = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
+pub(crate) async fn result(
+    reported: &mut Streaming<v1::VerifySessionResponse>,
+) -> v1::SharedTransactionResult {
+    let next = timeout(PATIENCE, reported.message()).await.unwrap().unwrap().unwrap();
     let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
     result
 }
@@ -179,7 +182,7 @@ pub(crate) async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v
 async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, shared) = endless();
-    let (sender, mut told) = open(&mut client, shared).await;
+    let (sender, mut reported) = open(&mut client, shared).await;
     // The only worker is busy with the first; the others wait for it.
     for number in 0..3 {
         send(&sender, Message::Transaction(endless.one(number))).await;
@@ -189,7 +192,7 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     }
     let mut given_up = HashSet::new();
     for _ in 0..3 {
-        let result = result(&mut told).await;
+        let result = result(&mut reported).await;
         let Some(Outcome::Error(error)) = result.result else { panic!("{result:?}") };
         assert_eq!(error.code, i32::from(Code::Cancelled));
         given_up.insert(result.id);
@@ -200,10 +203,10 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     over.transaction = None;
     send(&sender, Message::Transaction(over)).await;
     assert!(
-        matches!(result(&mut told).await.result, Some(Outcome::Error(error)) if error.reason == "REQUEST_INVALID")
+        matches!(result(&mut reported).await.result, Some(Outcome::Error(error)) if error.reason == "REQUEST_INVALID")
     );
     drop(sender);
-    assert!(timeout(PATIENCE, told.message()).await.unwrap().unwrap().is_none());
+    assert!(timeout(PATIENCE, reported.message()).await.unwrap().unwrap().is_none());
     let mut alone = Transactions::new(&lock()).whole(3);
     alone.tier = Tier::Interpreter.into();
     let alone = client.runner.verify_transaction(alone).await.unwrap().into_inner();
@@ -214,14 +217,14 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
 async fn more_than_there_is_room_for_waits_and_is_not_refused() {
     let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\nqueue_max = 1\n").await;
     let transactions = Transactions::new(&lock());
-    let (sender, mut told) = open(&mut client, transactions.shared()).await;
+    let (sender, mut reported) = open(&mut client, transactions.shared()).await;
     for number in 0..100 {
         send(&sender, Message::Transaction(transactions.one(number))).await;
     }
     // A number that waits for its answer is no other's, and what came before is answered all the same.
     let mut ids = HashSet::new();
     while ids.len() < 100 {
-        let result = result(&mut told).await;
+        let result = result(&mut reported).await;
         let Some(Outcome::Response(response)) = result.result else { panic!("{result:?}") };
         assert_eq!(response.groups[0].exit_code, Some(code(result.id)));
         let expected = if code(result.id) == 0 { VerifyOutcome::Ok } else { VerifyOutcome::Failed };
@@ -229,7 +232,7 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
         assert!(ids.insert(result.id));
     }
     send(&sender, Message::Start(v1::VerifyShared::default())).await;
-    let status = timeout(PATIENCE, told.message()).await.unwrap().unwrap_err();
+    let status = timeout(PATIENCE, reported.message()).await.unwrap().unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
 }
 
@@ -239,21 +242,21 @@ async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress(
     let (_data, server, mut client) =
         serving("[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n").await;
     let (endless, shared) = endless();
-    let (sender, told) = open(&mut client, shared).await;
+    let (sender, reported) = open(&mut client, shared).await;
     for number in 0..8 {
         send(&sender, Message::Transaction(endless.one(number))).await;
     }
     let busy = || server.metric("antares_workers_busy{role=\"run\"}");
     until("one runs", || busy() > 0.5);
-    drop((sender, told));
+    drop((sender, reported));
     until("all workers are free", || busy() < 0.5);
 }
 
 /// How a session ends, and the numbers of what is answered before.
-async fn end(told: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Vec<u64>) {
+async fn end(reported: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Vec<u64>) {
     let mut ids = Vec::new();
     loop {
-        match timeout(PATIENCE, told.message()).await.unwrap() {
+        match timeout(PATIENCE, reported.message()).await.unwrap() {
             Ok(Some(v1::VerifySessionResponse { message: Some(Told::Result(result)) })) => {
                 assert!(matches!(result.result, Some(Outcome::Response(_))), "{result:?}");
                 ids.push(result.id);
@@ -270,11 +273,11 @@ async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
     let (_data, _server, mut client) = serving(limits).await;
     let (endless, shared) = endless();
     for _ in 0..3 {
-        let (sender, mut told) = open(&mut client, shared.clone()).await;
+        let (sender, mut reported) = open(&mut client, shared.clone()).await;
         for number in 0..8 {
             send(&sender, Message::Transaction(endless.one(number))).await;
         }
-        let (status, ids) = end(&mut told).await;
+        let (status, ids) = end(&mut reported).await;
         assert_eq!((status.code(), ids), (Code::DeadlineExceeded, vec![]));
     }
 }
@@ -284,15 +287,15 @@ async fn a_server_that_stops_ends_its_sessions_behind_their_last_answers() {
     let (_data, server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, mut shared) = endless();
     shared.limits.as_mut().unwrap().deadline_ms = Some(10_000);
-    let (_idle, mut idle_told) = open(&mut client, shared.clone()).await;
-    let (sender, mut told) = open(&mut client, shared).await;
+    let (_idle, mut idle_reported) = open(&mut client, shared.clone()).await;
+    let (sender, mut reported) = open(&mut client, shared).await;
     send(&sender, Message::Transaction(endless.one(7))).await;
     let busy = || server.metric("antares_workers_busy{role=\"run\"}");
     until("it runs", || busy() > 0.5);
     signal("-TERM", server.pid());
-    let (status, ids) = end(&mut idle_told).await;
+    let (status, ids) = end(&mut idle_reported).await;
     assert!(busy() > 0.5, "nothing was waited for");
     assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![]));
-    let (status, ids) = end(&mut told).await;
+    let (status, ids) = end(&mut reported).await;
     assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![7]));
 }

@@ -160,7 +160,7 @@ fn streams_are_lines() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_http_tells_it() {
+fn what_is_wrong_is_reported_as_http_tells_it() {
     let (_data, server) = started();
     let execute = format!("{RUNNER}/Execute");
     let missing = send(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
@@ -287,7 +287,7 @@ fn pages_that_nobody_named_may_not_call() {
 
 /// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
 #[test]
-fn callers_are_told_apart_as_over_grpc() {
+fn callers_are_distinguished_as_over_grpc() {
     let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
     let pair = authority.issue("server", "IP:127.0.0.1");
     let more = format!("{}{WEB}[quotas]\nguest_cycles_per_second = 20\n", issuer.section());

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_beyond_the_tolerance_are_told() {
+    fn changes_beyond_the_tolerance_are_reported() {
         let before =
             of(&[("a", entry(1000, "exit 0")), ("b", entry(1000, "exit 0")), ("c", entry(5, "exit 0"))]);
         let after =

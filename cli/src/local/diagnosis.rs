@@ -105,7 +105,7 @@ pub(crate) fn of_run(
 ) -> Result<Vec<Why>, Failure> {
     let is_failure = matches!(report.outcome, report::Outcome::Error | report::Outcome::CyclesExceeded)
         || report.exit_code.is_some_and(|code| code != 0);
-    let there = of_server(report.told.as_ref(), &report.debug, args)?;
+    let there = of_server(report.reported.as_ref(), &report.debug, args)?;
     if !there.is_empty() {
         return Ok(there);
     }
@@ -138,7 +138,7 @@ pub fn of_verdict(
 ) -> Result<Vec<Why>, Failure> {
     let failed = verdict.groups.iter().find(|group| group.outcome == verdict::Outcome::Failed);
     let debug = failed.map(|group| &*group.debug).unwrap_or_default();
-    let there = of_server(verdict.told.as_ref(), debug, args)?;
+    let there = of_server(verdict.reported.as_ref(), debug, args)?;
     if !there.is_empty() {
         return Ok(there);
     }
@@ -200,11 +200,11 @@ pub fn of_verdict(
 /// What a server told of why a script failed, with the sources and the table of exit codes that are here;
 /// nothing if it told nothing: then a run here does.
 fn of_server(
-    told: Option<&ServerDiagnosis>,
+    reported: Option<&ServerDiagnosis>,
     debug: &[String],
     args: &DiagnosisArgs,
 ) -> Result<Vec<Why>, Failure> {
-    let Some(ServerDiagnosis { json, missing }) = told else { return Ok(Vec::new()) };
+    let Some(ServerDiagnosis { json, missing }) = reported else { return Ok(Vec::new()) };
     if json.is_empty() {
         eprintln!("antares: the server does not tell why it failed ({})", output::printable(missing));
         return Ok(Vec::new());
@@ -276,7 +276,7 @@ fn job_of(job: ProfileJob, cycles: u64, args: &DiagnosisArgs) -> DiagnosisJob {
             _ if args.is_whole() => limits::STEPS_DEFAULT,
             _ => 0,
         }),
-        told_bytes_max: 0,
+        reported_bytes_max: 0,
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct Report {
     pub debug_bytes_left_out: u64,
     /// Why it failed, as far as a server was asked and told.
     #[serde(skip)]
-    pub told: Option<ServerDiagnosis>,
+    pub reported: Option<ServerDiagnosis>,
 }
 
 fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::Error> {
@@ -129,7 +129,7 @@ impl Report {
             debug: Vec::new(),
             debug_lines_left_out: 0,
             debug_bytes_left_out: 0,
-            told: None,
+            reported: None,
         }
     }
 
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_every_run_leaves_native_code_for_is_said() {
-        let told = |reason: Option<&str>, isa| {
+        let reported = |reason: Option<&str>, isa| {
             let mut report = exited(0);
             report.restarted = reason.map(str::to_owned);
             report.explain_restart(isa);
@@ -368,11 +368,11 @@ mod tests {
             assert!(detail.is_empty() || report.to_text().contains(&format!("\n           {detail}\n")));
             detail
         };
-        assert!(told(Some("ecall"), Isa::IMC).contains("system call"));
-        assert!(told(Some("unsupported"), Isa(Isa::IMC.0 | Isa::A.0)).contains("atomics"));
+        assert!(reported(Some("ecall"), Isa::IMC).contains("system call"));
+        assert!(reported(Some("unsupported"), Isa(Isa::IMC.0 | Isa::A.0)).contains("atomics"));
         for (reason, isa) in [(None, Isa::A), (Some("unsupported"), Isa::IMC), (Some("bad_address"), Isa::A)]
         {
-            assert_eq!(told(reason, isa), "");
+            assert_eq!(reported(reason, isa), "");
         }
     }
 

@@ -95,14 +95,14 @@ pub struct Verdict {
     pub took_us: Option<(u64, u64)>,
     /// Why it failed, as far as a server was asked and told.
     #[serde(skip)]
-    pub told: Option<ServerDiagnosis>,
+    pub reported: Option<ServerDiagnosis>,
 }
 
 impl Verdict {
     /// A verdict of a verification that left no figures.
     pub fn without_figures(outcome: Outcome, error: String) -> Self {
         let (groups, interpreted) = (Vec::new(), Vec::new());
-        Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None, told: None }
+        Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None, reported: None }
     }
 
     /// What a worker answered.
@@ -117,7 +117,7 @@ impl Verdict {
         let error = failed.map(ToString::to_string);
         let outcome = of_worker(outcome);
         let (interpreted, took_us) = (Vec::new(), Some(took_us));
-        Self { outcome, cycles, groups, error, interpreted, took_us, told: None }
+        Self { outcome, cycles, groups, error, interpreted, took_us, reported: None }
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.

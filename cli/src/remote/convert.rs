@@ -80,7 +80,7 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         debug: verdict.debug,
         debug_lines_left_out: verdict.debug_lines_left_out,
         debug_bytes_left_out: verdict.debug_bytes_left_out,
-        told: response.diagnosis.map(server_diagnosis),
+        reported: response.diagnosis.map(server_diagnosis),
     })
 }
 

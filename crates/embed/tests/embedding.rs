@@ -15,7 +15,7 @@ use antares_compiler::{CompileLimits, Request, Stage};
 use antares_trust::{Facts, Keyring};
 
 /// The parts of an outcome that must not depend on the tier: end, cycles and debug lines.
-fn told(outcome: &Outcome) -> (End, u64, u64, Vec<String>) {
+fn reported(outcome: &Outcome) -> (End, u64, u64, Vec<String>) {
     (outcome.end.clone(), outcome.cycles, outcome.load_cycles, outcome.debug.clone())
 }
 
@@ -24,7 +24,7 @@ fn told(outcome: &Outcome) -> (End, u64, u64, Vec<String>) {
 fn run_in_both(script: &Script, run: &Run) -> Outcome {
     let native = script.run(run.clone()).unwrap();
     let interpreted = script.run(run.clone().interpreted()).unwrap();
-    assert_eq!(told(&native), told(&interpreted));
+    assert_eq!(reported(&native), reported(&interpreted));
     assert_eq!(interpreted.native_cycles, 0);
     native
 }
@@ -70,15 +70,15 @@ fn the_fence_says_what_this_process_says() {
         let run = Run::new().arg("15");
         let here = script.run(run.clone()).unwrap();
         let sandboxed = sandbox.run(&script, &run, time).unwrap();
-        assert_eq!((told(&sandboxed), sandboxed.native_cycles), (told(&here), here.native_cycles));
+        assert_eq!((reported(&sandboxed), sandboxed.native_cycles), (reported(&here), here.native_cycles));
         let short = sandbox.run(&script, &run.clone().max_cycles(here.cycles - 1), time).unwrap();
         assert_eq!(short.end, End::CyclesExceeded);
         let interpreted = sandbox.run(&script, &run.interpreted(), time).unwrap();
-        assert_eq!((told(&interpreted), interpreted.native_cycles), (told(&here), 0));
+        assert_eq!((reported(&interpreted), interpreted.native_cycles), (reported(&here), 0));
     }
     let lines = engine.script(antares_guests::bytes("debug").unwrap(), VmVersion::V2);
     let run = Run::new().arg("3");
-    assert_eq!(told(&sandbox.run(&lines, &run, time).unwrap()), told(&lines.run(run).unwrap()));
+    assert_eq!(reported(&sandbox.run(&lines, &run, time).unwrap()), reported(&lines.run(run).unwrap()));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_run_that_begins_again_says_so() {
     let begun = sums.lock().unwrap().begun;
     assert_eq!(outcome.native_cycles, 0, "{outcome:?}");
     assert_eq!(begun, 2);
-    assert_eq!(told(&outcome), told(&script.run(Run::new().syscalls(sums).interpreted()).unwrap()));
+    assert_eq!(reported(&outcome), reported(&script.run(Run::new().syscalls(sums).interpreted()).unwrap()));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_profile_adds_up_to_the_run() {
     let script = engine.compile(antares_guests::bytes("fib").unwrap(), VmVersion::V2).unwrap();
     let run = Run::new().arg("15");
     let (outcome, profile) = script.profile(run.clone()).unwrap();
-    assert_eq!(told(&outcome), told(&script.run(run).unwrap()));
+    assert_eq!(reported(&outcome), reported(&script.run(run).unwrap()));
     assert_eq!(profile.cycles(), outcome.cycles);
     let functions = profile.functions(usize::MAX);
     assert_eq!(functions.iter().map(|function| function.self_cycles).sum::<u64>(), outcome.cycles);

@@ -43,11 +43,11 @@ impl Artifacts {
         }
         let (artifacts, source) = (self.clone(), self.source.of(account));
         tokio::spawn(async move {
-            let told = source.learn(script, options, seen).await;
-            if let Err(error) = &told {
+            let reported = source.learn(script, options, seen).await;
+            if let Err(error) = &reported {
                 tracing::info!(%script, error = chain(error), "the compiler does not learn where a script goes");
             }
-            artifacts.hints.end(subject, told.ok());
+            artifacts.hints.end(subject, reported.ok());
         });
     }
 

@@ -246,18 +246,18 @@ fn diagnosis_job(job: ProfileJob, cycles: u64) -> DiagnosisJob {
         follow_from: cycles.saturating_sub(FOLLOWED_CYCLES),
         system_calls_max: count(SYSTEM_CALLS_DEFAULT),
         steps_max: count(STEPS_DEFAULT),
-        told_bytes_max: DIAGNOSIS_BYTES_MAX,
+        reported_bytes_max: DIAGNOSIS_BYTES_MAX,
     }
 }
 
 /// What the worker told. It has read a hostile script: what is passed on has the shape of a diagnosis.
 fn reported(report: DiagnosisReport) -> Result<Diagnosed, Missing> {
-    if report.told.is_empty() {
+    if report.reported.is_empty() {
         let is_empty = cycles(&report.report.report) == 0;
         return Err(if is_empty { Missing::NothingRan } else { Missing::TooLong });
     }
-    match Diagnosis::from_json(&report.told) {
-        Ok(Diagnosis { summary, .. }) => Ok(Diagnosed::Told { summary, json: report.told }),
+    match Diagnosis::from_json(&report.reported) {
+        Ok(Diagnosis { summary, .. }) => Ok(Diagnosed::Told { summary, json: report.reported }),
         Err(error) => {
             tracing::warn!(%error, "a worker reported an invalid diagnosis");
             Err(Missing::WorkerLost)

@@ -178,8 +178,8 @@ impl Executor {
         charge_batch(account, &leased.answer, count, leased.time(began), context.cycles_max);
         let Leased { mut answer, is_call_s, false_start, estimate } = leased;
         drop(estimate);
-        let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
-        let way = began.elapsed().saturating_sub(Duration::from_micros(told));
+        let reported: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
+        let way = began.elapsed().saturating_sub(Duration::from_micros(reported));
         let mut recheck = None;
         if let (Some(shadow), Verdict::Done(_)) = (shadow, &answer.verdict) {
             let again =

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_compiler_are_told_from_trouble_on_the_way() {
+    fn answers_of_the_compiler_differ_from_trouble_on_the_way() {
         let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
         assert_eq!(source_error(digest(), refused).fallback(), Some(Fallback::CompileRefused));
         let slow = Status::from(Fault::precondition("COMPILE_TIMEOUT", "slow"));

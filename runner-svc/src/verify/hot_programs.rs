@@ -170,7 +170,7 @@ impl HotPrograms {
         programs: Vec<HotProgram>,
         met: &Met,
     ) -> Vec<Interpreted> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for HotProgram { elf, cycles, seen } in programs.into_iter().take(HOT_PROGRAMS_MAX) {
             if elf.len() > HOT_BYTES_MAX {
                 continue;
@@ -183,9 +183,9 @@ impl HotPrograms {
                 let (account, bytes, met) = (account.clone(), elf.into(), met.clone());
                 if self.compile_later(Waiting { account, bytes, seen, met }) { why } else { Why::QueueFull }
             });
-            told.push(Interpreted { digest, loaded_at, bytes: size, cycles, why });
+            reported.push(Interpreted { digest, loaded_at, bytes: size, cycles, why });
         }
-        told
+        reported
     }
 
     /// Why the program had no native code in a run that began before this, in one of these versions.

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn mistakes_are_reported_with_their_place() {
         let path = || "tx.inputs[1].previous_output".to_owned();
         for (error, field) in [
             (ResolveError::Cellbase, "bare"),

@@ -22,7 +22,7 @@ async fn cycles(node: &Node, request: v1::ExecuteRequest) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn profiles_add_up_to_what_callers_were_told() {
+async fn profiles_add_up_to_what_callers_saw() {
     let node = Node::both(
         r#"
         runner.sample_cycles = 10_000
@@ -31,25 +31,25 @@ async fn profiles_add_up_to_what_callers_were_told() {
     )
     .await;
     let (long, short) = (guest::counts(100), guest::exits(3));
-    let mut told = 0;
+    let mut reported = 0;
     for tier in [v1::Tier::Native, v1::Tier::Auto, v1::Tier::Interpreter] {
-        told += cycles(&node, inline(&long, tier)).await;
+        reported += cycles(&node, inline(&long, tier)).await;
     }
-    let told_short = cycles(&node, inline(&short, v1::Tier::Native)).await;
+    let reported_short = cycles(&node, inline(&short, v1::Tier::Native)).await;
     let mut client = ProfileServiceClient::new(node.channel.clone());
 
     let listed = client.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     let listed: Vec<(u64, u64)> = listed.scripts.iter().map(|script| (script.cycles, script.runs)).collect();
-    assert_eq!(listed, [(told, 3), (told_short, 1)]);
+    assert_eq!(listed, [(reported, 3), (reported_short, 1)]);
 
     let top = v1::TopFunctionsRequest { selection: of(Some(&long)), limit: None };
     let top = client.top_functions(top).await.unwrap().into_inner();
-    assert_eq!(top.cycles, told);
-    assert_eq!(top.functions.iter().map(|function| function.self_cycles).sum::<u64>(), told);
+    assert_eq!(top.cycles, reported);
+    assert_eq!(top.functions.iter().map(|function| function.self_cycles).sum::<u64>(), reported);
     // Two runs of three were sampled; the interpreter's is unknown, and so is what no sample of a run stands
     // for.
     let hottest = &top.functions[0];
-    assert!(hottest.self_cycles >= told / 3 * 2 - 2 * 10_000, "{top:?}");
+    assert!(hottest.self_cycles >= reported / 3 * 2 - 2 * 10_000, "{top:?}");
     assert_ne!(hottest.name, "[other]");
 
     let graph = v1::GetCallGraphRequest { selection: of(Some(&long)), function: hottest.name.clone() };
@@ -59,7 +59,7 @@ async fn profiles_add_up_to_what_callers_were_told() {
     for format in ["pprof", "folded", "speedscope", "callgrind", "otlp", "html", "antares"] {
         let request = v1::GetProfileRequest { selection: of(None), format: Some(format.to_owned()) };
         let profile = client.get_profile(request).await.unwrap().into_inner();
-        assert_eq!(profile.cycles, told + told_short, "{format}");
+        assert_eq!(profile.cycles, reported + reported_short, "{format}");
         assert!(!profile.profile.is_empty());
     }
     let same = v1::DiffProfilesRequest { before: of(Some(&long)), after: of(Some(&long)), limit: None };

@@ -79,16 +79,16 @@ async fn a_collector_gets_all_cycles_once() {
     "#
     ))
     .await;
-    let mut told = 0;
+    let mut reported = 0;
     for _ in 0..3 {
         let executed = node.execute(inline(&guest::counts(100), v1::Tier::Native)).await.unwrap();
-        told += i64::try_from(executed.verdict.unwrap().cycles).unwrap();
+        reported += i64::try_from(executed.verdict.unwrap().cycles).unwrap();
     }
     let sent = || collector.0.lock().unwrap().iter().map(|request| sum(request, "cycles")).sum::<i64>();
-    wait_until("all cycles have arrived", || async { sent() >= told }).await;
+    wait_until("all cycles have arrived", || async { sent() >= reported }).await;
     // Nothing comes twice.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(sent(), told);
+    assert_eq!(sent(), reported);
     let requests = collector.0.lock().unwrap().clone();
     let texts = &requests[0].dictionary.as_ref().unwrap().string_table;
     let digest = Sha256Digest::of(&guest::counts(100)).to_string();

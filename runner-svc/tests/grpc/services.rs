@@ -50,7 +50,7 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
 /// All times in all answers to a tenant are multiples of the step; those in answers to nobody are as they
 /// are.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_told_coarse_times() {
+async fn a_tenant_sees_coarse_times() {
     const STEP_US: u64 = 1 << 40;
     let node = Node::both_with("", |config| config.tenancy.timing_step_us = STEP_US).await;
     let elf = guest::exits(0);
@@ -90,7 +90,7 @@ fn is(status: &tonic::Status, code: Code, expected: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_uploads_are_told_what_is_wrong() {
+async fn wrong_uploads_learn_what_is_wrong() {
     let node = Node::both("").await;
     let elf = guest::exits(0);
     let good = || v1::BlobHeader {

@@ -73,7 +73,7 @@ async fn a_runner_without_its_compiler_interprets_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_without_room_is_told_and_fails_no_run() {
+async fn a_volume_without_room_is_reported_and_fails_no_run() {
     let node = Node::both_without_room().await;
     // Nothing can be stored, and whoever asks is told so; runs go on.
     assert_eq!(node.health(antares_compiler_svc::app::SERVICE).await, Some(2));

@@ -54,18 +54,18 @@ fn header(block: &BlockView, is_packed: bool) -> Value {
 }
 
 fn block(chain: &Chain, block: &BlockView, is_packed: bool, has_cycles: bool) -> Value {
-    let told = match is_packed {
+    let reported = match is_packed {
         true => hex(block.data().as_slice()),
         false => json!(json::BlockView::from(block.clone())),
     };
     if !has_cycles {
-        return told;
+        return reported;
     }
     let cycles = block.transactions().into_iter().skip(1).map(|it| {
         let hash: H256 = it.hash().into();
         json!(format!("{:#x}", chain.cycles.get(&hash).copied().unwrap_or(0)))
     });
-    json!({ "block": told, "cycles": cycles.collect::<Vec<_>>() })
+    json!({ "block": reported, "cycles": cycles.collect::<Vec<_>>() })
 }
 
 fn transaction(chain: &Chain, hash: &H256, verbosity: u64) -> Value {

@@ -222,7 +222,7 @@ fn write_answer(writer: &mut TcpStream, status: u16, body: &[u8]) -> io::Result<
 
 fn answer(state: &mut State, body: &[u8]) -> String {
     let asked: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-    let told = match asked {
+    let reported = match asked {
         Value::Array(calls) if calls.len() > state.batch_max => {
             json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": "batch too long" } })
         }
@@ -230,7 +230,7 @@ fn answer(state: &mut State, body: &[u8]) -> String {
         Value::Array(calls) => Value::Array(calls.iter().rev().map(|call| one(state, call)).collect()),
         call => one(state, &call),
     };
-    told.to_string()
+    reported.to_string()
 }
 
 fn one(state: &mut State, call: &Value) -> Value {

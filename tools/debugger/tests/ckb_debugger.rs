@@ -41,17 +41,17 @@ fn lines_and_statuses_are_those_of_the_published_program() {
 
 /// Standard error is not in the golden files.
 #[test]
-fn errors_are_told_in_the_words_of_the_published_program_or_with_the_new_ones() {
+fn errors_are_reported_in_the_words_of_the_published_program_or_with_the_new_ones() {
     let (folder, ones) = (examples(), "1".repeat(64));
-    let (hash, told) = (format!("0x{ones}"), format!("Error: ScriptNotFound(Byte32(0x{ones}))\n"));
+    let (hash, reported) = (format!("0x{ones}"), format!("Error: ScriptNotFound(Byte32(0x{ones}))\n"));
     let flamegraph = "instead of --pprof FILE there is --enable-flamegraph --flamegraph-output FILE\n";
-    for (words, told) in [
-        (&["--tx-file", "mock_tx.json", "--script-hash", &hash][..], told.as_str()),
+    for (words, reported) in [
+        (&["--tx-file", "mock_tx.json", "--script-hash", &hash][..], reported.as_str()),
         (&["--bin", "fib", "--pprof", "file"], flamegraph),
         (&["--bin", "fib", "-pprof"], flamegraph),
     ] {
         let output = run(folder.path(), words);
-        assert!(String::from_utf8_lossy(&output.stderr).ends_with(told), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).ends_with(reported), "{output:?}");
         assert_ends(&output, 1, "");
     }
 }
@@ -119,8 +119,8 @@ fn output_is_what_testtools_take_apart() {
         let text = String::from_utf8(output.stdout).unwrap();
         let parts: Vec<&str> = text.split('\n').collect();
         assert_eq!(parts[parts.len() - 3], format!("Run result: {code}"));
-        let told = parts[parts.len() - 2].strip_prefix("All cycles: ").unwrap();
-        assert_eq!(told.split('(').next(), Some(cycles));
+        let reported = parts[parts.len() - 2].strip_prefix("All cycles: ").unwrap();
+        assert_eq!(reported.split('(').next(), Some(cycles));
         assert_eq!(output.status.code(), Some(status));
     }
 }
@@ -143,8 +143,8 @@ fn time_chance_and_input_reach_the_script() {
         command(&[OURS], folder.path(), &["--bin", "read_file", "--read-file", "-"]).stdin(stdin).output();
     assert!(String::from_utf8(output.unwrap().stdout).unwrap().contains("Script log: some text\n"));
     let nanoseconds = once(&["--bin", "timenow"]);
-    let told = nanoseconds.lines().next().unwrap().strip_prefix("Script log: ").unwrap();
-    assert!(told.parse::<u64>().unwrap() > 1_700_000_000_000_000_000, "{nanoseconds}");
+    let reported = nanoseconds.lines().next().unwrap().strip_prefix("Script log: ").unwrap();
+    assert!(reported.parse::<u64>().unwrap() > 1_700_000_000_000_000_000, "{nanoseconds}");
 }
 
 /// The example writes `file_write_foo.txt`, the other one reads `fib.c`, each where it is run.
@@ -175,8 +175,8 @@ fn a_script_opens_files_of_the_named_folders_alone() {
     // What the user names to the script is named.
     run(elsewhere.path(), &["--bin", writes, "--", "file_write_foo.txt"]);
     assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
-    let mut told = command(&[OURS], elsewhere.path(), &["--bin", reads]);
-    let output = told.env("ANTARES_DEBUGGER_PATHS", elsewhere.path()).output().unwrap();
+    let mut reported = command(&[OURS], elsewhere.path(), &["--bin", reads]);
+    let output = reported.env("ANTARES_DEBUGGER_PATHS", elsewhere.path()).output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("Run result: 0\n"));
 }
 

@@ -168,9 +168,12 @@ impl Adapter<Value> {
     fn break_at(&mut self, folder: &Path, marks: &[&str]) {
         let source = json!({"name": "debugged.c", "path": folder.join("debugged.c")});
         let lines: Vec<_> = marks.iter().map(|mark| json!({"line": line(mark)})).collect();
-        let told = self.request("setBreakpoints", json!({"source": source, "breakpoints": lines}));
-        let told = told["breakpoints"].as_array().unwrap();
-        assert!(told.len() == marks.len() && told.iter().all(|it| it["verified"] == true), "{told:?}");
+        let reported = self.request("setBreakpoints", json!({"source": source, "breakpoints": lines}));
+        let reported = reported["breakpoints"].as_array().unwrap();
+        assert!(
+            reported.len() == marks.len() && reported.iter().all(|it| it["verified"] == true),
+            "{reported:?}"
+        );
     }
 
     /// Functions and lines of the calls under way, and the innermost one's number.
@@ -178,8 +181,8 @@ impl Adapter<Value> {
     fn stack(&mut self) -> (Vec<String>, Value) {
         let frames = self.request("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
         let frames = frames["stackFrames"].as_array().unwrap().clone();
-        let told = |frame: &Value| format!("{} {}", frame["name"].as_str().unwrap(), frame["line"]);
-        (frames.iter().map(told).collect(), frames[0]["id"].clone())
+        let reported = |frame: &Value| format!("{} {}", frame["name"].as_str().unwrap(), frame["line"]);
+        (frames.iter().map(reported).collect(), frames[0]["id"].clone())
     }
 
     /// Attaches by the docs' configuration. lldb-dap answers when the breakpoints are there.
@@ -208,9 +211,9 @@ fn lldb_dap() -> Adapter<Value> {
 fn of_guest(folder: &TempDir, address: &str) -> Value {
     let folder = folder.path();
     fs::copy(source_folder().join(DEBUGGED), folder.join("debugged.c")).unwrap();
-    let mut told = configuration("lldb-dap", folder, address);
-    told["sourceMap"] = json!([[BUILT, folder]]);
-    told
+    let mut reported = configuration("lldb-dap", folder, address);
+    reported["sourceMap"] = json!([[BUILT, folder]]);
+    reported
 }
 
 #[test]
@@ -307,8 +310,8 @@ impl Adapter<String> {
 fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     let folder = folder(&debugged("SPOILED").unwrap());
     let (mut server, address) = waiting(&folder, &[]);
-    let told = configuration("cppdbg", folder.path(), &address);
-    let word = |key: &str| told[key].as_str().unwrap();
+    let reported = configuration("cppdbg", folder.path(), &address);
+    let word = |key: &str| reported[key].as_str().unwrap();
     let mut command = Command::new(word("miDebuggerPath"));
     command.arg("--interpreter=mi").stderr(Stdio::null());
     let mut gdb = Adapter::start(command, read_line, |_| false);

@@ -192,7 +192,7 @@ fn errors_stop_where_they_are() {
     for (case, vm, fault) in cases {
         let (mut debuggee, _) = begin(target(failing(case, false).unwrap(), &[]));
         let stop = go(&mut debuggee, Resume::Continue);
-        let is_it = |stop: &Stop, told: bool| matches!(stop, Stop::Failed { fault: of, again, .. } if *of == fault && *again == told);
+        let is_it = |stop: &Stop, reported: bool| matches!(stop, Stop::Failed { fault: of, again, .. } if *of == fault && *again == reported);
         assert!(is_it(&stop, false), "{case}: {stop:?}");
         assert_eq!(debuggee.vm(), vm, "{case}");
         let at = moment(&mut debuggee);

@@ -83,7 +83,7 @@ struct Session {
     processes: Vec<Process>,
     heard: mpsc::Receiver<(usize, Heard)>,
     began: Instant,
-    last_told: Instant,
+    last_reported: Instant,
     new_inputs: u64,
     findings: Vec<StoredFinding>,
     is_stopping: bool,
@@ -122,7 +122,7 @@ impl Session {
             processes,
             heard,
             began: now,
-            last_told: now,
+            last_reported: now,
             new_inputs: 0,
             findings: Vec::new(),
             is_stopping: false,
@@ -134,7 +134,7 @@ impl Session {
         let mut end = args.time.map(|seconds| self.began + Duration::from_secs(seconds));
         while self.processes.iter().any(|process| !process.is_over) {
             let now = Instant::now();
-            let next = [end, Some(self.last_told + PROGRESS)].into_iter().flatten().min();
+            let next = [end, Some(self.last_reported + PROGRESS)].into_iter().flatten().min();
             let wait = next.map_or(PROGRESS, |next| next.saturating_duration_since(now));
             match self.heard.recv_timeout(wait) {
                 Ok((index, Heard::News(news))) => self.hear(index, news, target, folder)?,
@@ -221,10 +221,10 @@ impl Session {
     }
 
     fn report_progress(&mut self) {
-        if self.last_told.elapsed() < PROGRESS {
+        if self.last_reported.elapsed() < PROGRESS {
             return;
         }
-        self.last_told = Instant::now();
+        self.last_reported = Instant::now();
         let report = self.report();
         eprintln!(
             "antares: {:.0} s, {} runs ({} a second), {} edges, {} new inputs, {} findings",

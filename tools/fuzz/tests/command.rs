@@ -40,11 +40,11 @@ const BEGIN: [&str; 8] =
 #[test]
 fn a_finding_is_a_transaction_with_its_diagnosis() {
     let folder = folder("LENGTH");
-    let told =
+    let reported =
         report(folder.path(), &[&["fuzz", "wrong", "--findings", "1", "--json"], &BEGIN[..]].concat(), 1);
-    let finding = &told["findings"][0];
+    let finding = &reported["findings"][0];
     let file = finding["file"].as_str().unwrap();
-    assert!(finding["bytes"].as_u64().unwrap() <= finding["bytes_before"].as_u64().unwrap(), "{told}");
+    assert!(finding["bytes"].as_u64().unwrap() <= finding["bytes_before"].as_u64().unwrap(), "{reported}");
     let verified = antares(folder.path(), &["verify", "--tx", file, "--no-diagnosis"]);
     assert_eq!(verified.status.code(), Some(1));
     let diagnosis = fs::read_to_string(folder.path().join(file).with_extension("txt")).unwrap();
@@ -79,12 +79,12 @@ fn an_interrupted_session_tells_what_there_is() {
     command.env("ANTARES_CACHE", "off").current_dir(folder.path()).process_group(0);
     command.args(["fuzz", "right", "--json", "-o", "fuzz", "--jobs", "2"]);
     let mut fuzzing = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(fuzzing.stderr.take().unwrap()).lines();
-    assert!(told.next().unwrap().unwrap().contains("as it is"));
+    let mut reported = BufReader::new(fuzzing.stderr.take().unwrap()).lines();
+    assert!(reported.next().unwrap().unwrap().contains("as it is"));
     let group = format!("-{}", fuzzing.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
     let output = fuzzing.wait_with_output().unwrap();
-    let rest: Vec<_> = told.map(Result::unwrap).collect();
+    let rest: Vec<_> = reported.map(Result::unwrap).collect();
     assert_eq!(output.status.code(), Some(0), "{rest:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["runs"].as_u64() > Some(0) && report["findings"] == json!([]), "{report}");

@@ -21,8 +21,8 @@ fn check_crate(folder: &str, files: &BTreeMap<&str, &str>) -> Vec<Finding> {
     let imports = Imports::of(files);
     let large = circles(imports.edges()).into_iter().filter(|circle| circle.len() > FILES_MAX);
     let finding = |circle: Vec<&str>| {
-        let told = describe(imports.edges(), &circle);
-        let text = format!("{} files know each other in a circle: {told}", circle.len());
+        let reported = describe(imports.edges(), &circle);
+        let text = format!("{} files know each other in a circle: {reported}", circle.len());
         Finding::of_file(&format!("{folder}/src/{}", circle[0]), text)
     };
     large.map(finding).collect()

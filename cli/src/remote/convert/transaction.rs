@@ -60,10 +60,10 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     };
     let timings = response.timings.unwrap_or_default();
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
-    let told = response.diagnosis.map(server_diagnosis);
+    let reported = response.diagnosis.map(server_diagnosis);
     let interpreted = response.interpreted.into_iter().map(interpreted).collect();
     let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
-    Ok(Verdict { interpreted, told, ..verdict })
+    Ok(Verdict { interpreted, reported, ..verdict })
 }
 
 /// Why programs were run by the interpreter, each reason once.

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn instructions_of_extensions_are_named() {
-        for (word, told) in [
+        for (word, reported) in [
             (0x0200_0553_u32, "a floating-point"),
             (0x0001_3507, "a floating-point"),
             (0x2108, "a floating-point"),
@@ -151,7 +151,7 @@ mod tests {
             (0xffff_ffff, "no instruction"),
         ] {
             let found = of_instruction(Some(&format!("pc=0x10078 instruction={word:#x}")), Some(2));
-            assert!(found.is_some_and(|found| found.starts_with(told)), "{word:#x}: {found:?}");
+            assert!(found.is_some_and(|found| found.starts_with(reported)), "{word:#x}: {found:?}");
         }
     }
 }

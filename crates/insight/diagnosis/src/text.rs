@@ -90,14 +90,14 @@ impl Diagnosis {
 
     fn write_decided(&self, text: &mut String, is_short: bool) {
         // Where a code was made is told by the first line already.
-        let is_told = |value: &Value| is_short && self.ending.kind == "exit" && value.made == "code";
-        if let Some(value) = self.value.as_ref().filter(|value| !is_told(value)) {
+        let is_reported = |value: &Value| is_short && self.ending.kind == "exit" && value.made == "code";
+        if let Some(value) = self.value.as_ref().filter(|value| !is_reported(value)) {
             let what = if self.ending.kind == "exit" { "code" } else { "address" };
             let _ = writeln!(text, "  {what} {}", describe_value(value));
         }
         if let Some(branch) = &self.branch {
-            let told = self.place.first().filter(|_| self.ending.kind == "exit");
-            let _ = writeln!(text, "  {}", describe_branch(branch, told));
+            let reported = self.place.first().filter(|_| self.ending.kind == "exit");
+            let _ = writeln!(text, "  {}", describe_branch(branch, reported));
         }
         let decided = self.system_calls.iter().find(|call| Some(call.index) == self.system_call);
         if let Some(call) = decided {
@@ -259,9 +259,9 @@ fn describe_value(value: &Value) -> String {
 }
 
 /// A branch, with its place where that is not the one that is `told` already.
-fn describe_branch(branch: &Branch, told: Option<&Frame>) -> String {
+fn describe_branch(branch: &Branch, reported: Option<&Frame>) -> String {
     let place = own(&branch.place).unwrap_or(&branch.place).first();
-    let place = place.filter(|place| told != Some(place)).map(where_it_is).unwrap_or_default();
+    let place = place.filter(|place| reported != Some(place)).map(where_it_is).unwrap_or_default();
     let taken = if branch.is_taken { "taken" } else { "not taken" };
     let side = |name: &str, value: &Value| match name {
         "zero" => String::new(),

@@ -41,7 +41,7 @@ pub(crate) enum Known {
     Batch { each: KnownRun, inputs: usize, output_bytes_max: u64 },
     Verify(KnownVerification),
     Profile(Box<Known>),
-    Diagnosis { job: Box<Known>, told_bytes_max: u32 },
+    Diagnosis { job: Box<Known>, reported_bytes_max: u32 },
     Compile { task: CompileTask, limits: CompileLimits },
 }
 
@@ -64,8 +64,8 @@ impl Known {
     }
 
     pub(crate) fn diagnosis(job: &DiagnosisJob, file: &Sealed) -> Self {
-        let told_bytes_max = job.told_bytes_max;
-        Self::Diagnosis { job: Box::new(Self::interpreted(&job.job, file)), told_bytes_max }
+        let reported_bytes_max = job.reported_bytes_max;
+        Self::Diagnosis { job: Box::new(Self::interpreted(&job.job, file)), reported_bytes_max }
     }
 }
 
@@ -207,8 +207,8 @@ impl Judged for RunWorkerReport {
             }
             (Known::Verify(known), Self::Verify(report)) => groups::check(report, known),
             (Known::Profile(known), Self::Profile(report)) => profiles::check_profile(report, known),
-            (Known::Diagnosis { job, told_bytes_max }, Self::Diagnose(report)) => {
-                profiles::check_diagnosis(report, job, *told_bytes_max)
+            (Known::Diagnosis { job, reported_bytes_max }, Self::Diagnose(report)) => {
+                profiles::check_diagnosis(report, job, *reported_bytes_max)
             }
             _ => Err("an answer to another kind of job"),
         }

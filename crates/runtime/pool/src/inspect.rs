@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_a_fence_is_told_from_one_with() {
+    fn a_process_without_a_fence_differs_from_one_with() {
         // This very process has none.
         let seen = inspect(std::process::id());
         assert!(seen.looked_at >= 1 && !seen.unfenced.is_empty(), "{seen:?}");

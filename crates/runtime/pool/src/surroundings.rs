@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_weakens_a_promise_is_told() {
+    fn what_weakens_a_promise_is_reported() {
         assert_eq!(findings(Some("0\n"), Some(0), std::iter::empty()), Vec::<String>::new());
         assert_eq!(findings(None, None, std::iter::empty()), Vec::<String>::new());
         let all = findings(Some("1\n"), Some(1_000), [("RLIMIT_FSIZE", 8)].into_iter());

@@ -55,7 +55,7 @@ fn is_root() -> bool {
 }
 
 /// Runs `test` in a thread where `lie` is told, as it is to all that the thread starts.
-fn where_it_is_told(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
+fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
@@ -120,7 +120,7 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
             println!("skipped: {} is not put up here", lie.layer);
             continue;
         }
-        where_it_is_told(lie, 0, || match start(1, &[]) {
+        where_it_is_reported(lie, 0, || match start(1, &[]) {
             // What every supported host can do is an error that names the layer; what it may lack is refused
             // by name.
             Err(error @ (PoolError::NotReady { .. } | PoolError::LayersMissing { .. })) => {
@@ -190,7 +190,7 @@ fn without_sealed_code_it_can_be_changed_and_a_forbidden_call_has_no_name() {
         println!("skipped: this kernel does not seal");
     }
     let absent = Lie { only: None, ..lie(Layer::SealedCode, libc::SYS_mseal, None) };
-    where_it_is_told(&absent, libc::ENOSYS, || {
+    where_it_is_reported(&absent, libc::ENOSYS, || {
         let pool = start(1, &[]).unwrap();
         assert!(!stands(&pool, Layer::SealedCode));
         assert_eq!(named(&pool), "a system call outside of the policy (SIGSYS)");
@@ -256,7 +256,11 @@ fn a_machine_without_limits_of_speculation_says_so() {
     ] {
         // PR_GET_SPECULATION_CTRL and PR_SCHED_CORE.
         let lacks = |option, test: &mut (dyn FnMut() + Send)| {
-            where_it_is_told(&lie(Layer::StoreBypass, libc::SYS_prctl, Some((0, Some(option)))), errno, test);
+            where_it_is_reported(
+                &lie(Layer::StoreBypass, libc::SYS_prctl, Some((0, Some(option)))),
+                errno,
+                test,
+            );
         };
         lacks(52, &mut || {
             lacks(libc::PR_SCHED_CORE, &mut || {

@@ -209,9 +209,9 @@ fn lies_about_profiles_and_diagnoses() {
         liars.refute(name, |pool| pool.profile(&job, &script(name), &[], until()));
     }
     for name in names(lies::DIAGNOSES) {
-        let (system_calls_max, steps_max, told_bytes_max) = (1, 1, 100);
+        let (system_calls_max, steps_max, reported_bytes_max) = (1, 1, 100);
         let job = ProfileJob::Run(run(None));
-        let job = DiagnosisJob { job, follow_from: 0, system_calls_max, steps_max, told_bytes_max };
+        let job = DiagnosisJob { job, follow_from: 0, system_calls_max, steps_max, reported_bytes_max };
         liars.refute(name, |pool| pool.diagnose(&job, &script(name), until()));
     }
 }
@@ -293,8 +293,8 @@ fn lies_of_zygotes() {
         let stats = liars.pool.stats();
         assert_eq!([stats.false_reports_total, stats.zygote_restarts_total], [1, 1], "{lie}");
         assert_eq!((stats.busy, stats.resting), (0, 2), "{lie}: its worker's slot is free");
-        let told = liars.folder.path().join(format!("zygote-{lie}.told"));
-        let zygote = std::fs::read_to_string(told).unwrap();
+        let reported = liars.folder.path().join(format!("zygote-{lie}.told"));
+        let zygote = std::fs::read_to_string(reported).unwrap();
         assert!(!PathBuf::from(format!("/proc/{zygote}")).exists(), "{lie}: it is gone");
     }
 }

@@ -159,7 +159,7 @@ fn a_job_that_waits_for_a_worker_can_be_taken_back() {
 }
 
 #[test]
-fn deaths_are_told_apart() {
+fn deaths_are_distinguished() {
     let pool = start(2, &[]).unwrap();
     let lost = |stage: &str, name: &str| match attempt(&pool, stage, name, &[]) {
         Verdict::WorkerLost { detail } => detail,

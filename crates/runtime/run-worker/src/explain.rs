@@ -59,11 +59,11 @@ pub(crate) fn explain(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, b
         error: vm_error(report),
         code_hash: code_hash.as_deref(),
     });
-    let told = |diagnosis: Diagnosis| {
+    let reported = |diagnosis: Diagnosis| {
         let debug = debug(report).into_iter().flat_map(Lines::iter);
         diagnosis.with_javascript(debug).into_json(bytes_max)
     };
-    diagnosis.and_then(told).unwrap_or_default()
+    diagnosis.and_then(reported).unwrap_or_default()
 }
 
 /// The code hash of a script with hash type `type`, in hexadecimal digits.

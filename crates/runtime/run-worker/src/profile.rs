@@ -61,19 +61,19 @@ impl RunWorker {
             steps_max: count(job.steps_max),
         };
         let Recorded { mut report, evidence, ran } = self.record(job.job, files, Some(watching))?;
-        if job.told_bytes_max == 0 {
+        if job.reported_bytes_max == 0 {
             let evidence = evidence.map(Evidence::encode).transpose().map_err(|error| describe(&error))?;
             return Ok(DiagnosisReport {
                 report,
                 evidence: evidence.unwrap_or_default(),
-                told: String::new(),
+                reported: String::new(),
             });
         }
         // Freed before the name lookup, which needs as much heap.
         report.profile = Vec::new();
-        let told =
-            evidence.map(|evidence| explain(&evidence, &ran, &report.report, count(job.told_bytes_max)));
-        Ok(DiagnosisReport { report, evidence: Vec::new(), told: told.unwrap_or_default() })
+        let reported =
+            evidence.map(|evidence| explain(&evidence, &ran, &report.report, count(job.reported_bytes_max)));
+        Ok(DiagnosisReport { report, evidence: Vec::new(), reported: reported.unwrap_or_default() })
     }
 
     fn record(

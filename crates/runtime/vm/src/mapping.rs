@@ -81,8 +81,8 @@ impl Mapping {
         let mut pages = vec![0_u8; part.len() / PAGE_BYTES];
         // SAFETY: `pointer` checks that `part` is inside this mapping; the vector has one byte for each of
         // its pages.
-        let told = unsafe { libc::mincore(self.pointer(&part).cast(), part.len(), pages.as_mut_ptr()) };
-        (told == 0 && !may_swap()).then(|| pages.iter().map(|page| page & 1 != 0).collect())
+        let reported = unsafe { libc::mincore(self.pointer(&part).cast(), part.len(), pages.as_mut_ptr()) };
+        (reported == 0 && !may_swap()).then(|| pages.iter().map(|page| page & 1 != 0).collect())
     }
 
     /// Address of the byte at `offset`.
@@ -147,10 +147,10 @@ mod tests {
         unsafe {
             assert_eq!(byte.read(), 0);
             byte.write(7);
-            let told = |is_touched: bool| (!may_swap()).then(|| vec![is_touched]);
-            assert_eq!(mapping.touched(0x1000..0x2000), told(true));
+            let reported = |is_touched: bool| (!may_swap()).then(|| vec![is_touched]);
+            assert_eq!(mapping.touched(0x1000..0x2000), reported(true));
             mapping.clear(0x1000..0x2000);
-            assert_eq!(mapping.touched(0x1000..0x2000), told(false));
+            assert_eq!(mapping.touched(0x1000..0x2000), reported(false));
             assert_eq!(byte.read(), 0);
         }
     }

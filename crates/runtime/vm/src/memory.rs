@@ -382,10 +382,10 @@ impl Core {
 
     /// Pages that may have been read or written.
     fn touched(&self) -> Pages {
-        let told = self.mapping.as_ref().and_then(|mapping| mapping.touched(BASE..MEMORY_END));
+        let reported = self.mapping.as_ref().and_then(|mapping| mapping.touched(BASE..MEMORY_END));
         let mut pages = Pages::default();
         (0..RISCV_PAGES)
-            .filter(|page| told.as_ref().is_none_or(|told| told[*page]))
+            .filter(|page| reported.as_ref().is_none_or(|reported| reported[*page]))
             .for_each(|page| pages.insert(page));
         pages
     }

@@ -121,11 +121,11 @@ impl Observed {
 
     fn seen_but(
         &self,
-        is_told: impl Fn(u64) -> bool,
+        is_reported: impl Fn(u64) -> bool,
         is_code: impl Fn(u64) -> bool,
         known: impl Fn(u64) -> bool,
     ) -> Seen {
-        let is_led_to = |address: u64| self.led_to.has(address) || is_told(address);
+        let is_led_to = |address: u64| self.led_to.has(address) || is_reported(address);
         let is_target = |address: u64| !is_led_to(address) || self.called_by_address.has(address);
         let is_missed = |address: u64| self.begun.has(address) && is_code(address) && !known(address);
         let targets = self.begun.iter().filter(|address| is_target(*address) && is_missed(*address));

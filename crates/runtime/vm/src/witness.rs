@@ -179,14 +179,14 @@ fn written(call: &SystemCall, buffer: &Buffer) -> u64 {
 
 fn buffer(number: u64, arguments: &[u64; 6], memory: &[u8]) -> Buffer {
     let [first, second, third, ..] = *arguments;
-    let told =
+    let reported =
         |address, length_at, is_output| Buffer { address, length_at: Some(length_at), bytes: 0, is_output };
     let fixed = |address, bytes| Buffer { address, length_at: None, bytes, is_output: true };
     match number {
-        2051..=2083 | 2092..=2104 => told(first, second, true),
-        READ => told(second, third, true),
-        WRITE => told(second, third, false),
-        INHERITED_FD => told(first, second, true),
+        2051..=2083 | 2092..=2104 => reported(first, second, true),
+        READ => reported(second, third, true),
+        WRITE => reported(second, third, false),
+        INHERITED_FD => reported(first, second, true),
         PIPE => fixed(first, 16),
         WAIT => fixed(second, 1),
         SPAWN => fixed(word(memory, arguments[4].wrapping_add(16)).unwrap_or_default(), 8),

@@ -213,8 +213,8 @@ impl<K: Kind> Driver<K> {
         // There is room for all of them; a server that is gone is noticed where its answers are missing.
         std::iter::once(self.kind.start()).chain(inputs).for_each(|first| drop(sender.try_send(first)));
         let opened = timeout_at(link.until.into(), K::open(link, ReceiverStream::new(requests))).await;
-        let mut told = match opened {
-            Ok(Ok(told)) => told,
+        let mut reported = match opened {
+            Ok(Ok(reported)) => reported,
             Ok(Err(status)) => return End::Lost(status),
             Err(_) => return End::Lost(late()),
         };
@@ -234,8 +234,8 @@ impl<K: Kind> Driver<K> {
                     Ok(None) => {}
                     Err(error) => return End::Failed(error),
                 },
-                told = told.message() => match told {
-                    Ok(Some(told)) => match self.answer(told, server).await {
+                reported = reported.message() => match reported {
+                    Ok(Some(reported)) => match self.answer(reported, server).await {
                         Ok(()) => {}
                         Err(end) => return end,
                     },

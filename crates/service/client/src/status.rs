@@ -146,7 +146,7 @@ pub(crate) fn ended_early() -> Status {
 
 /// A server that says UNAVAILABLE for this reason.
 #[cfg(test)]
-pub(crate) fn told(reason: &str) -> Status {
+pub(crate) fn reported(reason: &str) -> Status {
     let details = tonic_types::ErrorDetails::with_error_info(reason, antares_proto::ERROR_DOMAIN, []);
     Status::with_error_details(Code::Unavailable, "particulars", details)
 }
@@ -164,8 +164,8 @@ mod tests {
             details.set_error_info(reason, "antares.v1", []);
             takes_no_uploads(&Status::with_error_details(Code::ResourceExhausted, "full", details))
         };
-        assert!(later("STORE_FULL") && takes_no_uploads(&told("QUOTA")));
-        assert!(!later("QUOTA") && !later("UPLOADS_BUSY") && !takes_no_uploads(&told("SCRIPT_INVALID")));
+        assert!(later("STORE_FULL") && takes_no_uploads(&reported("QUOTA")));
+        assert!(!later("QUOTA") && !later("UPLOADS_BUSY") && !takes_no_uploads(&reported("SCRIPT_INVALID")));
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let busy = Status::with_error_details(Code::ResourceExhausted, "busy", details);
         assert_eq!(Advice::of(&busy), Advice::Wait(delay));
         assert_eq!(Advice::of(&Status::unavailable("going")), Advice::Elsewhere);
-        assert_eq!(Advice::of(&told("SOURCE_UNAVAILABLE")), Advice::No);
+        assert_eq!(Advice::of(&reported("SOURCE_UNAVAILABLE")), Advice::No);
         for code in [Code::InvalidArgument, Code::DeadlineExceeded, Code::OutOfRange] {
             assert_eq!(Advice::of(&Status::new(code, "its own")), Advice::No, "{code:?}");
         }

@@ -112,7 +112,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::status::told;
+    use crate::status::reported;
 
     /// How calls to a server that lacks `reason` until it got `naming` name their script, and what comes of
     /// them.
@@ -121,7 +121,7 @@ mod tests {
         let ask = |naming| {
             named.borrow_mut().push(naming);
             let is_first = named.borrow().len() == 1;
-            async move { if is_first { Err(told(reason)) } else { Ok(()) } }
+            async move { if is_first { Err(reported(reason)) } else { Ok(()) } }
         };
         let uploads = async |status: &Status| uploaded(status, async { upload }).await;
         let answer = by_digest_first(ask, uploads).await;

@@ -221,11 +221,11 @@ fn every_key_that_is_printed_is_explained() {
     let shown = printed.lines().filter(|line| !line.is_empty());
     let shown: Vec<_> = shown.map(|line| line.split(" = ").next().unwrap_or_default()).collect();
     let plain = sections.iter().filter(|section| !section.name.starts_with("[["));
-    let told = plain.flat_map(|section| {
+    let reported = plain.flat_map(|section| {
         let keys = section.keys.iter().filter(|key| !key.is_fixed);
         [section.name].into_iter().chain(keys.map(|key| key.name))
     });
-    assert_eq!(shown, told.collect::<Vec<_>>());
+    assert_eq!(shown, reported.collect::<Vec<_>>());
     for section in &sections {
         assert!(sentence(section.about).ends_with('.'), "{}", section.name);
         for key in section.keys {

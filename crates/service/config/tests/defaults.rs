@@ -38,7 +38,7 @@ fn what_is_printed_is_as_before_and_reads_back() {
 
 #[test]
 fn each_number_has_its_range() {
-    let (mut told, mut section) = (String::new(), "");
+    let (mut reported, mut section) = (String::new(), "");
     let printed = printed();
     for line in printed.lines() {
         if let Some(name) = line.strip_prefix('[') {
@@ -51,15 +51,15 @@ fn each_number_has_its_range() {
         for number in [0, i64::MAX] {
             let file: ConfigFile = format!("[{section}]\n{key} = {number}\n").parse().unwrap();
             let _ = match file.check(Role::Both, &[]) {
-                Ok(_) => writeln!(told, "{section}.{key} = {number} is fine"),
+                Ok(_) => writeln!(reported, "{section}.{key} = {number} is fine"),
                 Err(ConfigError::Problems(mistakes)) => mistakes
                     .iter()
-                    .try_for_each(|mistake| writeln!(told, "{section}.{key} = {number}: {mistake}")),
+                    .try_for_each(|mistake| writeln!(reported, "{section}.{key} = {number}: {mistake}")),
                 Err(error) => panic!("{error}"),
             };
         }
     }
-    check_golden("ranges.txt", &told);
+    check_golden("ranges.txt", &reported);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn every_unknown_key_is_named() {
 }
 
 #[test]
-fn a_wrong_type_is_told_with_its_line() {
+fn a_wrong_type_is_reported_with_its_line() {
     let error = read("[listen]\ncalls_max = \"many\"\n").unwrap_err();
     assert!(error.to_string().contains("line 2"), "{error}");
 }

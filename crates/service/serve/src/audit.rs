@@ -160,9 +160,9 @@ impl Auditor {
         thread::Builder::new().name("audit".to_owned()).spawn(move || {
             let (mut sink, result) = Sink::open(target);
             state.is_broken.store(result.is_err(), Ordering::Relaxed);
-            let is_told = opened.send(result).is_ok();
+            let is_reported = opened.send(result).is_ok();
             drop(opened);
-            if is_told {
+            if is_reported {
                 sink.run(&receiver, &state);
             }
         })?;
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_and_stops_calls_where_it_must() {
+    fn what_cannot_be_written_is_reported_and_stops_calls_where_it_must() {
         // A disk that is always full.
         let auditor = auditor(Path::new("/dev/full"), true);
         assert!(auditor.is_well());

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_risc_v_elf_is_told() {
+    fn what_is_no_risc_v_elf_is_reported() {
         let mut head = [0; HEAD_BYTES];
         head[..IDENT.len()].copy_from_slice(&IDENT);
         head[18] = 243;

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_may_open_is_told_with_both_numbers() {
+    fn what_no_process_may_open_is_reported_with_both_numbers() {
         let mut config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         assert!(files_of(&config) > 2 * config.listen.calls_max as u64);
         config.listen.calls_max = usize::MAX / 2;

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_watches_a_service_that_is_not_known_is_told_so_and_stays() {
+    async fn a_watcher_of_an_unknown_service_is_informed_and_stays() {
         use futures_util::FutureExt as _;
         use health_server::Health as _;
         let (reporter, _service) = tonic_health::server::health_reporter();

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_told_and_the_next_call_tries_again() {
+    async fn a_panic_is_reported_and_the_next_call_tries_again() {
         let flights = SingleFlight::<u8, u8>::default();
         assert_eq!(flights.join(1, || async { panic!("for the test") }).await, None);
         assert_eq!(flights.join(1, || async { 8 }).await, Some(8));

@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shall_come_back_is_told_in_the_way_of_grpc_too() {
+    fn who_shall_come_back_is_informed_in_the_way_of_grpc_too() {
         let pushback = |fault: Fault| {
             let status = Status::from(fault);
             status.metadata().get(PUSHBACK).map(|ms| ms.to_str().unwrap().to_owned())

@@ -150,12 +150,12 @@ impl Failure {
     pub(crate) fn of(error: &object_store::Error) -> Option<Self> {
         let text = error.to_string();
         let is_said = |parts: &&[&str]| parts.iter().any(|part| text.contains(part));
-        let told = SIGNATURES.iter().find(|(_, parts)| is_said(parts)).map(|(kind, _)| *kind);
+        let reported = SIGNATURES.iter().find(|(_, parts)| is_said(parts)).map(|(kind, _)| *kind);
         let is_absent = matches!(error, object_store::Error::NotFound { .. });
-        if is_absent && told.is_none() && (is_said(&ABSENT) || !text.contains("<Code>")) {
+        if is_absent && reported.is_none() && (is_said(&ABSENT) || !text.contains("<Code>")) {
             return None;
         }
-        let kind = told.or_else(|| of_connection(error)).unwrap_or(match error {
+        let kind = reported.or_else(|| of_connection(error)).unwrap_or(match error {
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
                 FailureKind::Refused
             }
@@ -178,7 +178,7 @@ pub(crate) struct Failures {
     lines: [Mutex<Lines>; FailureKind::VARIANTS.len()],
     damaged: Mutex<Lines>,
     given_up: Mutex<Lines>,
-    is_told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 /// Number of lines suppressed since the last one; `None` if this line is to be suppressed too.
@@ -197,7 +197,7 @@ impl Failures {
         let index = failure.kind as usize;
         self.counts[index].fetch_add(1, Relaxed);
         if let Some(left_out) = turn(&self.lines[index]) {
-            self.is_told.store(true, Relaxed);
+            self.is_reported.store(true, Relaxed);
             let (kind, detail) = (failure.kind.into_str(), &failure.detail);
             tracing::warn!(kind, operation, url, detail, left_out, "the shared tier fails");
         }
@@ -205,7 +205,7 @@ impl Failures {
 
     /// Records a successful request.
     pub(crate) fn record_success(&self, url: &str) {
-        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
+        if self.is_reported.load(Relaxed) && self.is_reported.swap(false, Relaxed) {
             tracing::info!(url, "the shared tier answers again");
         }
     }

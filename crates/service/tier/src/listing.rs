@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_from_other_answers() {
+    fn pages_differ_from_other_answers() {
         for page in [
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"x\"/>",
             "<ListBucketResult></ListBucketResult>",

@@ -98,12 +98,12 @@ pub(crate) struct Inner {
 struct Going<'a> {
     breaker: &'a Breaker,
     admitted: Admitted,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Drop for Going<'_> {
     fn drop(&mut self) {
-        if !self.is_told {
+        if !self.is_reported {
             self.breaker.forget(self.admitted);
         }
     }
@@ -133,13 +133,13 @@ impl Inner {
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, TierError> {
         let admitted = self.breaker.admit(Instant::now()).ok_or(TierError::LeftAlone)?;
-        let mut going = Going { breaker: &self.breaker, admitted, is_told: false };
+        let mut going = Going { breaker: &self.breaker, admitted, is_reported: false };
         let asked = tokio::time::timeout(most, request).await;
         if asked.is_err() && waits.load(Relaxed) {
             // A timeout in our own queue says nothing about the store.
             return Err(TierError::NoMemory(self.config.get_bytes_max));
         }
-        going.is_told = true;
+        going.is_reported = true;
         let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         let (failure, is_late) = match asked {
             Ok(Ok(answer)) => {

@@ -157,13 +157,13 @@ impl Shared {
         let uploads = &self.inner.uploads;
         let empty = async {
             loop {
-                let told = uploads.empty.notified();
-                tokio::pin!(told);
-                told.as_mut().enable();
+                let reported = uploads.empty.notified();
+                tokio::pin!(reported);
+                reported.as_mut().enable();
                 if uploads.waiting.lock().ids.is_empty() {
                     return;
                 }
-                told.await;
+                reported.await;
             }
         };
         tokio::time::timeout(most, empty).await.is_ok()

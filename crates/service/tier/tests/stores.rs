@@ -30,7 +30,7 @@ fn counted(shared: &Shared, kind: FailureKind) -> u64 {
 }
 
 #[tokio::test]
-async fn what_a_store_refuses_for_is_told_by_kind_and_is_no_miss() {
+async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
     for (status, text, kind) in [
         (403, code("AccessDenied"), FailureKind::Refused),
         (400, code("ExpiredToken"), FailureKind::Refused),

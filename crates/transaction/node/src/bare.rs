@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn mistakes_are_reported_with_their_place() {
         let wrong = |text: &str| BareTransaction::read(text.as_bytes()).unwrap_err().to_string();
         let other = BARE.replacen('{', &format!("{{\"hash\":\"0x{}\",", "22".repeat(32)), 1);
         assert!(wrong(&other).contains("but the file says 0x2222"), "{}", wrong(&other));
@@ -266,7 +266,7 @@ mod tests {
         ] {
             assert_eq!(read(text, format).as_ref(), Ok(&first), "{text}");
         }
-        for (text, format, told) in [
+        for (text, format, reported) in [
             (BARE, BareFormat::Ccc, "cell_deps: nodes write this key"),
             (&lumos, BareFormat::Node, "TRANSACTION_FORMAT_CCC"),
             (&ccc, BareFormat::Lumos, "unknown field `cellOutput`"),
@@ -292,7 +292,7 @@ mod tests {
             ),
         ] {
             let problem = read(text, format).unwrap_err();
-            assert!(problem.contains(told), "{problem}: {text}");
+            assert!(problem.contains(reported), "{problem}: {text}");
         }
     }
 }

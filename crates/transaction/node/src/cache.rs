@@ -155,11 +155,11 @@ impl Disk {
         let folders = Space::ALL.map(|space| self.folder.join(space.folder()));
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let files = folders.iter().flat_map(|folder| entries(folder)).flat_map(|part| entries(&part.path()));
-        let told = files.filter_map(|file| {
+        let reported = files.filter_map(|file| {
             let data = file.metadata().ok().filter(fs::Metadata::is_file)?;
             Some((file.path(), data.modified().ok()?, data.len()))
         });
-        told.collect()
+        reported.collect()
     }
 }
 

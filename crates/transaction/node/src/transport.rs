@@ -117,10 +117,10 @@ fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let told = error.to_string();
-        if !text.ends_with(&told) {
+        let reported = error.to_string();
+        if !text.ends_with(&reported) {
             text += ": ";
-            text += &told;
+            text += &reported;
         }
         cause = error.source();
     }
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_told() {
-        for (url, told) in [
+    fn secrets_are_not_reported() {
+        for (url, reported) in [
             ("https://host:1/v2/KEY?key=KEY#KEY", "https://host:1"),
             ("http://user:KEY@host", "http://host"),
             ("host/KEY", "host"),
             ("ftp://host/KEY", "ftp://host"),
         ] {
-            assert_eq!(public(url), told);
+            assert_eq!(public(url), reported);
         }
     }
 

@@ -438,7 +438,7 @@ async fn what_was_had_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_with_its_place() {
+async fn what_does_not_fit_is_reported_with_its_place() {
     let mut chain = Chain::new();
     let transaction = spending(&mut chain);
     let server = TestNode::start(chain.clone());

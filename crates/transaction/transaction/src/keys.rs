@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_meant_for_another_key_is_told_and_notes_are_not() {
+    fn what_is_meant_for_another_key_is_reported_and_notes_are_not() {
         let said = |info: &str, input: &str| {
             let text = format!(r#"{{"mock_info": {{"inputs": [{{}}, {input}], "cell_deps": [], {info}}}}}"#);
             check(text.as_bytes()).err().map(|error| error.to_string())

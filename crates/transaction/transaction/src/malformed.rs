@@ -47,13 +47,13 @@ pub(crate) fn worded(detail: &str) -> String {
             None => format!("no such key: `{key}`; there are {}", known.collect::<Vec<_>>().join(", ")),
         };
     }
-    let told = WORDS.iter().find_map(|(start, told)| {
-        Some((told, detail.strip_prefix(start).map(|_| said.strip_prefix(start).unwrap_or_default())?))
+    let reported = WORDS.iter().find_map(|(start, reported)| {
+        Some((reported, detail.strip_prefix(start).map(|_| said.strip_prefix(start).unwrap_or_default())?))
     });
-    match told {
-        Some((told, rest)) => {
+    match reported {
+        Some((reported, rest)) => {
             let missing = if detail.starts_with("missing field") { " is missing" } else { "" };
-            told.replace('…', &shortened(rest)) + missing
+            reported.replace('…', &shortened(rest)) + missing
         }
         None => shortened_to(detail, 5 * QUOTED_CHARS_MAX).into_owned(),
     }

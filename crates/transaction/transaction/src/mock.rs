@@ -352,9 +352,9 @@ fn block_hash(cell: &CellFields<'_>) -> Option<Byte32> {
 /// Converts a JSON parser error to an error with a location.
 fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
     let (line, column) = (error.line(), error.column());
-    let told = error.to_string();
+    let reported = error.to_string();
     let place = format!(" at line {line} column {column}");
-    let detail = told.strip_suffix(&place).unwrap_or(&told).to_owned();
+    let detail = reported.strip_suffix(&place).unwrap_or(&reported).to_owned();
     if error.classify() != Category::Data {
         let detail = advised(detail, malformed::of_syntax(text));
         return MockError::Syntax { line, column, detail };

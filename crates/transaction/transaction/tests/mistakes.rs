@@ -97,7 +97,7 @@ fn text_that_is_no_json_has_line_and_column() {
 }
 
 #[test]
-fn a_bare_transaction_is_told_what_is_missing() {
+fn a_bare_transaction_names_what_is_missing() {
     let error = read(&good()["tx"]).err().unwrap();
     assert_eq!(error, MockError::BareTransaction);
     assert!(error.to_string().contains("mock_info"));
@@ -176,8 +176,8 @@ const KEYS: [(&str, &str, &str); 4] = [
 const NOT_OURS: [&str; 5] = ["struct ", "invalid type", "invalid length", "missing field", "unknown "];
 
 #[test]
-fn values_of_the_wrong_form_are_told_in_plain_words_with_the_next_step() {
-    let told = |value: &Value, path: &str| {
+fn values_of_the_wrong_form_are_reported_in_plain_words_with_the_next_step() {
+    let reported = |value: &Value, path: &str| {
         let error = read(value).err().expect("a mistake");
         let (found, text) = (error.path().unwrap_or_default(), error.to_string());
         assert!(path.starts_with(found) && !found.is_empty(), "{path}: {text}");
@@ -196,7 +196,7 @@ fn values_of_the_wrong_form_are_told_in_plain_words_with_the_next_step() {
             Err(_) if path.is_empty() => part.to_owned(),
             Err(_) => format!("{path}.{part}"),
         });
-        let text = told(&value, &path);
+        let text = reported(&value, &path);
         assert!(text.contains(expected), "{pointer} {new:?}: {text}");
     }
     for (pointer, key, wrong) in KEYS {
@@ -267,7 +267,7 @@ fn headers_and_lists_must_fit() {
 }
 
 #[test]
-fn what_other_tools_write_is_told_with_what_to_change() {
+fn what_other_tools_write_is_reported_with_what_to_change() {
     let path = "mock_info.header_deps[0]";
     mistake(
         "/mock_info/header_deps/0",

@@ -38,9 +38,9 @@ pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
         let (_, compiling) = commands.ours(&file, &["--full"]).context(name)?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..PROCESSES * rounds {
-            let (told, time) = commands.ours(&file, &[])?;
+            let (reported, time) = commands.ours(&file, &[])?;
             let (cycles, their_time) = commands.theirs(&file)?;
-            ensure!(told["cycles"] == cycles, "{name}: cycles differ: {told}");
+            ensure!(reported["cycles"] == cycles, "{name}: cycles differ: {reported}");
             ours.push(time);
             theirs.push(their_time);
         }
@@ -59,14 +59,14 @@ impl Commands {
         command.env("XDG_CACHE_HOME", self.folder.path());
         command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER").env("ANTARES_HEAD_START_MS", "0");
         let (text, time) = timed(command)?;
-        let told: Value = serde_json::from_str(&text)?;
-        let groups = told["groups"].as_array().context("groups")?;
+        let reported: Value = serde_json::from_str(&text)?;
+        let groups = reported["groups"].as_array().context("groups")?;
         let sum = |key: &str| groups.iter().filter_map(|group| group[key].as_u64()).sum::<u64>();
         ensure!(
-            told["outcome"] == "ok" && sum("interpreted_cycles") * 20 <= sum("native_cycles"),
-            "not by native code: {told}"
+            reported["outcome"] == "ok" && sum("interpreted_cycles") * 20 <= sum("native_cycles"),
+            "not by native code: {reported}"
         );
-        Ok((told, time))
+        Ok((reported, time))
     }
 
     /// Cycles that ckb-script reports, and the duration of its process.

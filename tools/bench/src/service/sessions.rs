@@ -82,16 +82,16 @@ async fn session(
         bail!("a session did not start");
     };
     let ahead = u64::from(started.transactions_max.min(AHEAD));
-    let (mut sent, mut told) = (0, 0);
+    let (mut sent, mut reported) = (0, 0);
     loop {
-        while sent - told < ahead && Instant::now() < end {
+        while sent - reported < ahead && Instant::now() < end {
             let at = usize::try_from(sent)? % transactions.len();
             let next = v1::SharedTransaction { id: sent, ..transactions[at].clone() };
             sender.send(message(verify_session_request::Message::Transaction(next))).await?;
             sent += 1;
         }
-        if told == sent {
-            return Ok(told);
+        if reported == sent {
+            return Ok(reported);
         }
         let answer = answers.message().await?.and_then(|answer| answer.message);
         let Some(Message::Result(result)) = answer else { bail!("{answer:?}") };
@@ -100,6 +100,6 @@ async fn session(
             Some(shared_transaction_result::Result::Response(response)) => check(response)?,
             other => bail!("{other:?}"),
         }
-        told += 1;
+        reported += 1;
     }
 }

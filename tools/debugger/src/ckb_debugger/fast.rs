@@ -180,10 +180,10 @@ pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, E
     };
     let word = word.map_err(Ending::number)?;
     let meanings = Last::<Vec<DecodedInstruction>>::default();
-    let told = meanings.clone();
+    let reported = meanings.clone();
     let mut hears: Hears = Box::new(move |news| {
         if let HostedNews::Decoded(decoded) = news {
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(decoded);
+            *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(decoded);
         }
         Ok(None)
     });

@@ -23,7 +23,7 @@ pub(crate) struct Allowed {
     writable: Vec<PathBuf>,
     /// As the script has them, too.
     files: Vec<PathBuf>,
-    has_told: bool,
+    has_reported: bool,
 }
 
 /// How a file is to be opened.
@@ -53,7 +53,7 @@ impl Allowed {
         let listed = split(&std::env::var_os(VARIABLE).unwrap_or_default());
         let writable: Vec<_> = folders.iter().cloned().chain(listed).filter_map(real).collect();
         let folders = named.map(of_file).filter_map(real).chain(writable.iter().cloned()).collect();
-        Self { folders, writable, files: files.collect(), has_told: false }
+        Self { folders, writable, files: files.collect(), has_reported: false }
     }
 
     /// Opens the file that a script calls `name`.
@@ -90,7 +90,7 @@ impl Allowed {
     }
 
     fn warn_denied(&mut self, path: &Path, writes: bool) {
-        if !std::mem::replace(&mut self.has_told, true) {
+        if !std::mem::replace(&mut self.has_reported, true) {
             let path = printable(&path.to_string_lossy());
             let (verb, why) = match writes {
                 true => ("write", "it is hidden, or no --allow-path has it"),

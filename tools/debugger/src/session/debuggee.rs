@@ -148,7 +148,7 @@ pub struct Debuggee {
     printed: Printed,
     sink: LineSink,
     /// Up to where debug output was told.
-    told: Moment,
+    reported: Moment,
     /// The end that was told.
     ended_at: Option<Moment>,
 }
@@ -167,10 +167,10 @@ impl Debuggee {
         let group = (target.kind, target.cell);
         let recorder = Recorder::new(prepared, group, target.args, target.cycles_max, silent)?;
         let mut replay = Replay::new(recorder, loud)?;
-        let (history, told) = (History::new(&mut replay), replay.now());
+        let (history, reported) = (History::new(&mut replay), replay.now());
         let stops = Stops::default();
         let breaks_on_error = target.breaks_on_error;
-        Ok(Self { replay, history, stops, breaks_on_error, printed, sink, told, ended_at: None })
+        Ok(Self { replay, history, stops, breaks_on_error, printed, sink, reported, ended_at: None })
     }
 
     /// Goes to where `how` says. `is_interrupted` is asked now and then.
@@ -325,14 +325,14 @@ impl Debuggee {
     /// On to `bound` at most, and to nothing that was told before.
     fn run(&mut self, bound: Moment, mind: Mind) -> Result<Reached, DebugError> {
         let from = self.replay.now();
-        let bound = if from < self.told { bound.min(self.told) } else { bound };
+        let bound = if from < self.reported { bound.min(self.reported) } else { bound };
         let reached = self.replay.run(bound, &self.stops, mind)?;
         for (vm, line) in self.printed.take() {
-            if from >= self.told {
+            if from >= self.reported {
                 (self.sink)(vm, &line);
             }
         }
-        self.told = self.told.max(self.replay.now());
+        self.reported = self.reported.max(self.replay.now());
         self.history.keep(&mut self.replay);
         Ok(reached)
     }

@@ -287,17 +287,17 @@ impl Session {
     fn stop_reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
         let tid = self.thread_of(&stop);
         let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
-        let is_told = stop == Stop::Program;
+        let is_reported = stop == Stop::Program;
         let reason = self.reason(stop);
         let vm = vm_of(tid);
         let loaded = self.debuggee.loaded(vm).iter().map(|file| file.address).collect();
         let is_new = loaded != self.listed.1 || !self.debuggee.is_known_program(vm);
-        if is_end || !is_new && !is_told {
+        if is_end || !is_new && !is_reported {
             return reason;
         }
         self.listed = (vm, loaded);
         self.debuggee.stop_at_programs(vm);
-        self.pending = (!is_told).then_some(reason);
+        self.pending = (!is_reported).then_some(reason);
         MultiThreadStopReason::Library(tid)
     }
 

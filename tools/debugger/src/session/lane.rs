@@ -269,8 +269,8 @@ impl Lane {
             let at = (self.vm, self.program, self.cycles());
             let is_loaded =
                 self.machine.registers()[A0] == 0 && self.loaded.record(at, &registers, &self.group);
-            let is_told = is_minded && stops.program().is_some() && !stops.is_back;
-            return Ok((is_loaded && is_told).then_some(Met::Program(self.program)));
+            let is_reported = is_minded && stops.program().is_some() && !stops.is_back;
+            return Ok((is_loaded && is_reported).then_some(Met::Program(self.program)));
         }
         let Some(known) = instruction.filter(|_| is_minded) else {
             return self.stepper.step(&mut self.machine).map(|()| None);

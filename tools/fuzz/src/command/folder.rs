@@ -73,9 +73,9 @@ impl Folder {
         paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
         paths.sort_unstable();
         // One that is damaged does not keep the others from being gone on from.
-        let told =
+        let reported =
             |failure: Failure| eprintln!("antares: left out: {}", output::printable(&failure.to_string()));
-        Ok(paths.iter().filter_map(|path| self.seed(path).map_err(told).ok()).collect())
+        Ok(paths.iter().filter_map(|path| self.seed(path).map_err(reported).ok()).collect())
     }
 
     fn seed(&self, path: &Path) -> Result<FieldBytes, Failure> {
@@ -120,8 +120,8 @@ impl Folder {
             found.kind.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
         let path = self.root.join(FINDINGS).join(format!("{}.json", name.trim_matches('-')));
         output::write(&path, &json)?;
-        let told = format!("{}\n{}\n{}", found.kind, found.what, explained(target, &mock, json)?);
-        output::write(&path.with_extension("txt"), told.as_bytes())?;
+        let reported = format!("{}\n{}\n{}", found.kind, found.what, explained(target, &mock, json)?);
+        output::write(&path.with_extension("txt"), reported.as_bytes())?;
         Ok(StoredFinding {
             kind: found.kind.clone(),
             what: found.what.clone(),

@@ -110,7 +110,7 @@ impl Parent for Reported {
 }
 
 pub(crate) fn run(job: &FuzzJob, machines: &Machines) -> Result<Reported, FuzzError> {
-    let mut told = Reported::default();
-    fuzz(job, machines, &mut told)?;
-    Ok(told)
+    let mut reported = Reported::default();
+    fuzz(job, machines, &mut reported)?;
+    Ok(reported)
 }

@@ -28,11 +28,11 @@ fn assert_same(name: &str, elf: &[u8], witness: &[u8]) {
     assert_eq!((&native.end, native.cycles), (&interpreted.end, interpreted.cycles), "{name}");
     assert_eq!(counted.len(), 1 << BITS);
     let differ: Vec<_> = (0..counted.len()).filter(|at| counted[*at] != expected[*at]).collect();
-    let told: Vec<_> = differ.iter().map(|at| (*at, counted[*at], expected[*at])).collect();
+    let reported: Vec<_> = differ.iter().map(|at| (*at, counted[*at], expected[*at])).collect();
     // Where a pass adds a comparison to a block of the guest's, native code counts that, too.
     let is_added = |at: &usize| expected[*at] == 0;
-    assert!(differ.iter().all(is_added), "{name}: (counter, native, interpreted) {told:?}");
-    assert!(differ.len() <= ADDED_MAX, "{name}: (counter, native, interpreted) {told:?}");
+    assert!(differ.iter().all(is_added), "{name}: (counter, native, interpreted) {reported:?}");
+    assert!(differ.len() <= ADDED_MAX, "{name}: (counter, native, interpreted) {reported:?}");
     assert!(counted.iter().any(|count| *count > 0), "{name} went nowhere");
 }
 

@@ -16,9 +16,9 @@ fn end(job: &FuzzJob, machines: &Machines, found: &FuzzFinding) -> End {
     executor.run(&FuzzInput::of(&found.fields, job.fields.len())).unwrap().end
 }
 
-fn only(told: &Reported) -> &FuzzFinding {
-    assert_eq!(told.found.len(), 1, "{told:?}");
-    &told.found[0]
+fn only(reported: &Reported) -> &FuzzFinding {
+    assert_eq!(reported.found.len(), 1, "{reported:?}");
+    &reported.found[0]
 }
 
 #[test]
@@ -27,25 +27,25 @@ fn a_length_that_is_not_checked_is_found() {
     let mock = as_lock(&elf, b"", b"PAY1\x02\0ab");
     let machines = native(&[&elf]);
     let job = job(&mock, &[&elf], &["witness.0"], fails());
-    let told = run(&job, &machines).unwrap();
-    let found = only(&told);
+    let reported = run(&job, &machines).unwrap();
+    let found = only(&reported);
     assert!(found.kind.contains("Inputs[0].Lock at 0x"), "{found:?}");
     assert!(matches!(end(&job, &machines, found), End::Failed { .. }));
     // The header, and what reaches the return address.
     let witness = &found.fields[0];
     assert!(witness.starts_with(b"PAY1") && witness.len() < 200, "{witness:?}");
     // The same seed does the same.
-    assert_eq!(run(&job, &machines).unwrap(), told);
+    assert_eq!(run(&job, &machines).unwrap(), reported);
 }
 
 #[test]
 fn the_same_lock_with_the_check_has_no_finding() {
     let elf = antares_guests::fuzzed("LENGTH", true).unwrap();
     let mock = as_lock(&elf, b"", b"PAY1\x02\0ab");
-    let told = run(&job(&mock, &[&elf], &["witness.0"], fails()), &native(&[&elf])).unwrap();
-    assert_eq!((told.found.as_slice(), told.done.runs), ([].as_slice(), 20_000));
+    let reported = run(&job(&mock, &[&elf], &["witness.0"], fails()), &native(&[&elf])).unwrap();
+    assert_eq!((reported.found.as_slice(), reported.done.runs), ([].as_slice(), 20_000));
     // Nearly all of it is native: what fails is none of this lock's.
-    assert!(told.done.interpreted_runs == 0 && told.done.edges > 15, "{:?}", told.done);
+    assert!(reported.done.interpreted_runs == 0 && reported.done.edges > 15, "{:?}", reported.done);
 }
 
 /// A transaction with one input of 5 and two outputs of 2 and 3.
@@ -69,8 +69,8 @@ fn a_sum_that_turns_over_is_found_beside_a_lock_that_is_right() {
     let names = ["input.0.data", "output.0.data", "output.1.data"];
     let mut job = job(&amounts(&elf), &[&elf, &right], &names, fails());
     job.other = Some(document(&amounts(&right)));
-    let told = run(&job, &machines).unwrap();
-    let found = only(&told);
+    let reported = run(&job, &machines).unwrap();
+    let found = only(&reported);
     assert_eq!(found.kind, "accepts-what-the-other-refuses");
     let [spent, one, two] = [0, 1, 2].map(|at| {
         let bytes: [u8; 16] = found.fields[at].as_ref().try_into().unwrap();
@@ -99,15 +99,15 @@ fn a_field_that_no_signature_covers_is_found() {
     let witness = signed(1000, [7; 20], false);
     let job_of =
         |elf: &[u8], witness: &[u8]| job(&as_lock(elf, b"", witness), &[elf], &["witness.0"], bound());
-    let told = run(&job_of(&elf, &witness), &native(&[&elf])).unwrap();
-    let found = only(&told);
+    let reported = run(&job_of(&elf, &witness), &native(&[&elf])).unwrap();
+    let found = only(&reported);
     assert_eq!(found.kind, "accepts witness.0");
     let differ: Vec<usize> = (0..36).filter(|at| found.fields[0][*at] != witness[*at]).collect();
     assert!(differ.len() == 1 && differ[0] < 8, "{differ:?}");
 
     let right = antares_guests::fuzzed("MAC", true).unwrap();
-    let told = run(&job_of(&right, &signed(1000, [7; 20], true)), &native(&[&right])).unwrap();
-    assert_eq!(told.found, []);
+    let reported = run(&job_of(&right, &signed(1000, [7; 20], true)), &native(&[&right])).unwrap();
+    assert_eq!(reported.found, []);
     // Where nothing is accepted there is nothing to be bound.
     let refused = run(&job_of(&right, &witness), &native(&[&right])).unwrap_err();
     assert!(refused.to_string().contains("not accepted"), "{refused}");
@@ -119,10 +119,11 @@ fn errors_of_one_kind_in_two_places_are_two_findings() {
         let elf = antares_guests::fuzzed("TWICE", is_right).unwrap();
         let mut job = job(&as_lock(&elf, b"", b"\x01\0\0\0\0"), &[&elf], &["witness.0"], fails());
         job.findings_max = 10;
-        let told = run(&job, &native(&[&elf])).unwrap();
-        assert_eq!(told.done.runs, 20_000);
+        let reported = run(&job, &native(&[&elf])).unwrap();
+        assert_eq!(reported.done.runs, 20_000);
         let begin = "MemOutOfBound Inputs[0].Lock at 0x";
-        told.found
+        reported
+            .found
             .iter()
             .filter(|found| found.kind.starts_with(begin))
             .map(|found| found.fields[0][0])

@@ -70,13 +70,13 @@ pub(crate) fn group(findings: Vec<Finding>) -> Vec<FindingGroup> {
 
 fn of(rule: Rule, advice: String, mut spots: Vec<Finding>) -> FindingGroup {
     spots.sort_by_key(|spot| (Reverse(spot.cycles), spot.address, spot.function.clone()));
-    let told: Vec<u64> = spots.iter().filter_map(|spot| spot.saves).collect();
+    let reported: Vec<u64> = spots.iter().filter_map(|spot| spot.saves).collect();
     FindingGroup {
         rule,
         advice,
         measured: spots.iter().find_map(|spot| spot.measured),
         cycles: spots.iter().map(|spot| spot.cycles).fold(0, u64::saturating_add),
-        saves: (!told.is_empty()).then(|| told.into_iter().fold(0, u64::saturating_add)),
+        saves: (!reported.is_empty()).then(|| reported.into_iter().fold(0, u64::saturating_add)),
         spots,
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_matter_is_told_once_with_its_sum() {
+    fn what_is_one_matter_is_reported_once_with_its_sum() {
         let mut findings: Vec<Finding> =
             (1..=7).map(|n| finding(Rule::MissingB, &format!("f{n}"), n * 10, Some(n))).collect();
         findings.push(finding(Rule::Spill, "g", 100, None));

@@ -123,14 +123,14 @@ impl Files<'_> {
             shown.extend(around.map(|line| (file, line)));
             shown.insert((file, *line));
         }
-        let told = shown.into_iter().map(|(file, line)| {
+        let reported = shown.into_iter().map(|(file, line)| {
             let (name, text) = &self.files[file];
             let key = (name.clone(), line);
             let text = usize::try_from(line - 1).ok().and_then(|at| text.get(at));
             let cycles = |costs: &LineCosts| costs.get(&key).copied().unwrap_or(0);
             json!([file, line, cycles(after), before.map(cycles), text])
         });
-        told.collect()
+        reported.collect()
     }
 }
 

@@ -280,8 +280,8 @@ pub(crate) const DIAGNOSES: &[Row<DiagnosisReport>] = &[
     ("evidence-long", || diagnosed(vec![0; EVIDENCE_BYTES_MAX + 1], String::new())),
 ];
 
-fn diagnosed(evidence: Vec<u8>, told: String) -> DiagnosisReport {
-    DiagnosisReport { report: profiled(run(), Vec::new()), evidence, told }
+fn diagnosed(evidence: Vec<u8>, reported: String) -> DiagnosisReport {
+    DiagnosisReport { report: profiled(run(), Vec::new()), evidence, reported }
 }
 
 /// What is no report of any kind, as an answer to a run.

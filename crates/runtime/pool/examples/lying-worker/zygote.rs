@@ -23,11 +23,11 @@ use crate::{
 
 /// Lies `lie`, or works as an honest zygote if that was done.
 pub(crate) fn work(program: &Path, lie: &str) {
-    let told = program.with_extension("told");
-    if told.exists() {
+    let reported = program.with_extension("told");
+    if reported.exists() {
         return worker::work();
     }
-    fs::write(told, getpid().as_raw_nonzero().to_string()).unwrap();
+    fs::write(reported, getpid().as_raw_nonzero().to_string()).unwrap();
     let socket = std::io::stdin();
     let socket = socket.as_fd();
     let layers = Layer::ALL.map(|layer| LayerStatus { layer, active: true, detail: String::new() });

@@ -35,10 +35,10 @@ pub(super) fn check_profile(report: &ProfileReport, known: &Known) -> Checked {
     ensure(report.profile.len() <= PROFILE_BYTES_MAX, "too long a profile")
 }
 
-pub(super) fn check_diagnosis(report: &DiagnosisReport, known: &Known, told_bytes_max: u32) -> Checked {
+pub(super) fn check_diagnosis(report: &DiagnosisReport, known: &Known, reported_bytes_max: u32) -> Checked {
     check_profile(&report.report, known)?;
     ensure(report.evidence.len() <= EVIDENCE_BYTES_MAX, "too much evidence")?;
-    ensure(report.told.len() as u64 <= u64::from(told_bytes_max), "too long a text")
+    ensure(report.reported.len() as u64 <= u64::from(reported_bytes_max), "too long a text")
 }
 
 pub(super) fn time(report: &ProfileReport) -> Duration {

@@ -114,8 +114,8 @@ impl Job for DiagnosisJob {
     }
 
     fn reply_bytes_max(&self) -> usize {
-        let told = usize::try_from(self.told_bytes_max).unwrap_or(usize::MAX);
-        self.job.reply_bytes_max().saturating_add(EVIDENCE_BYTES_MAX.max(told)).min(REPORT_BYTES_MAX)
+        let reported = usize::try_from(self.reported_bytes_max).unwrap_or(usize::MAX);
+        self.job.reply_bytes_max().saturating_add(EVIDENCE_BYTES_MAX.max(reported)).min(REPORT_BYTES_MAX)
     }
 
     fn report(&self, reply: RunWorkerReport) -> Option<DiagnosisReport> {

@@ -56,7 +56,7 @@ pub struct DiagnosisJob {
     /// Instructions that are kept.
     pub steps_max: u32,
     /// Bytes of the diagnosis that the worker makes of the evidence, in JSON; 0 if whoever asks makes it.
-    pub told_bytes_max: u32,
+    pub reported_bytes_max: u32,
 }
 
 /// What a run worker answers to a [`DiagnosisJob`].
@@ -68,5 +68,5 @@ pub struct DiagnosisReport {
     /// diagnosis.
     pub evidence: Vec<u8>,
     /// The diagnosis in JSON, if the worker was to make it; empty if no script was run, or it does not fit.
-    pub told: String,
+    pub reported: String,
 }

@@ -242,7 +242,7 @@ impl Model {
 }
 
 #[test]
-fn counts_hold_whatever_is_told_in_whatever_order() {
+fn counts_hold_whatever_is_reported_in_whatever_order() {
     for seed in 0..20 {
         let mut model = Model::new(seed);
         model.ledger.link(link(0));

@@ -65,9 +65,9 @@ fn a_run_that_tells_no_cycles_is_charged_for_its_time() {
 #[test]
 fn times_are_coarse_for_tenants() {
     let usual = accounts("");
-    let told = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
-    assert_eq!(told(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
-    assert_eq!(told(&Account::nobody()), [0, 1, 100, 101, u64::MAX]);
+    let reported = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
+    assert_eq!(reported(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
+    assert_eq!(reported(&Account::nobody()), [0, 1, 100, 101, u64::MAX]);
     // Where nobody is asked who calls, a name makes the difference.
     let file: ConfigFile = "".parse().unwrap();
     let open = Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new());

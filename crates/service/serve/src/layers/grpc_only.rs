@@ -50,7 +50,7 @@ mod tests {
     use crate::status::code_in;
 
     #[test]
-    fn what_is_no_grpc_is_told_so_in_http() {
+    fn what_is_no_grpc_is_reported_in_http() {
         let ask = |method: &str, content_type: Option<&str>| {
             let mut request = Request::builder().method(method).uri("/grpc.health.v1.Health/Check");
             if let Some(content_type) = content_type {

@@ -189,7 +189,7 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
 }
 
 #[test]
-fn what_is_no_set_is_told_from_an_empty_one() {
+fn what_is_no_set_differs_from_an_empty_one() {
     for text in ["", "{", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":null}"#, r#"{"keys":[}"#, "null"] {
         assert!(parsed(text).is_err(), "{text}");
     }

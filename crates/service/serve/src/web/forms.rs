@@ -229,7 +229,7 @@ mod tests {
     fn fields_have_the_names_that_the_caller_wrote() {
         let forms = forms();
         let input = &forms.method("/antares.v1.RunnerService/VerifyTransaction").unwrap().input;
-        for (path, told) in [
+        for (path, reported) in [
             ("mock_json", "mockJson"),
             ("rules.script_version", "rules.scriptVersion"),
             ("limits.maxCycles", "limits.maxCycles"),
@@ -239,7 +239,7 @@ mod tests {
             ("mock_info.inputs[0].output", "mock_info.inputs[0].output"),
             ("", ""),
         ] {
-            assert_eq!(path_in_json(input, path), told);
+            assert_eq!(path_in_json(input, path), reported);
         }
     }
 
@@ -260,8 +260,8 @@ mod tests {
         for (name, answer) in [("VerifySession", session), ("VerifyBatch", batch)] {
             let method = forms.method(&format!("/antares.v1.RunnerService/{name}")).unwrap();
             let line = to_line(method, &answer).unwrap();
-            for told in ["\"cellDeps[1]\"", "\"inputs[0].dataSha256\"", "\"tx.cell_deps[0]\""] {
-                assert!(String::from_utf8_lossy(&line).contains(told), "{line:?}");
+            for reported in ["\"cellDeps[1]\"", "\"inputs[0].dataSha256\"", "\"tx.cell_deps[0]\""] {
+                assert!(String::from_utf8_lossy(&line).contains(reported), "{line:?}");
             }
         }
     }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told_with_its_place() {
+    fn what_is_no_message_is_reported_with_its_place() {
         let forms = forms();
         let input = &forms.method("/grpc.health.v1.Health/Check").unwrap().input;
         for wrong in [
