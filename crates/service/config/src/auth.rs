@@ -307,7 +307,7 @@ impl FromIterator<CallerRole> for Roles {
 }
 
 section! {
-/// Who administers, beside whom `[auth]` lets.
+/// Operators in addition to those of `[auth]`.
 "admin": RawAdmin {
     /// Socket (a file that this user alone may open) whose callers have the role admin, with or without
     /// `[auth]`: `--server unix:///run/antares/admin.sock`. Empty for none.

@@ -47,7 +47,7 @@ section! {
 "metrics": RawMetrics {
     /// Address and port for HTTP; port 0 takes a free one; empty switches it off.
     address: text = "127.0.0.1:9464".to_owned();
-    /// Names of this host by which `/` and `/debug/*` may be asked for, beside `localhost` and IP addresses.
+    /// Host names under which `/` and `/debug/*` answer, in addition to `localhost` and IP addresses.
     hosts: list;
 }
 }

@@ -17,7 +17,7 @@ section! {
     workers_max: workers = parallelism();
     /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants share the workers' time.
     queue_max: count = 1_024;
-    /// Workers that wait for another run at once, at most, beside those that run; 0 gives each run a worker of
+    /// Maximum number of idle workers, in addition to those that run; 0 gives each run a worker of
     /// its own. A worker waits for another run of the same script and native code for the same tenant, or after
     /// a transaction for another one of that tenant whose native code and shared cells it has loaded; not with
     /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB beside its shared cells, or one

@@ -75,7 +75,7 @@ section! {
 /// Who signs native code, and whose is taken.
 "signing": RawSigning {
     /// Folder with the keys that sign native code and the list of what is revoked, made with a first key if
-    /// it is not there; empty for a folder beside `cache.dir`, with `-keys` behind its name.
+    /// it is not there; empty for the folder next to `cache.dir` whose name ends with `-keys`.
     keys: file;
     /// List of keys (`trusted.json` of that folder) whose native code a runner by itself takes; empty to take
     /// all that its compiler sends.
