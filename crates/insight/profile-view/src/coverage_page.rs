@@ -1,5 +1,5 @@
-//! What ran of the sources as one page: a table of files, and each file with its lines. It loads nothing,
-//! sends nothing and needs no script.
+//! Coverage as one HTML page: a table of files, and the lines of each file. It loads nothing, sends nothing
+//! and needs no scripts.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -11,8 +11,8 @@ use crate::{
 
 const HEAD: &str = include_str!("coverage.html");
 
-/// A page about `files`, called `title`. `source` gives the text of a file by the name that the compiler gave
-/// it; of others the lines with code are listed.
+/// A page about `files`. `source` returns the text of a file by the compiler's name; without it, only lines
+/// with code are listed.
 #[must_use]
 pub fn coverage_page(
     title: &str,
@@ -53,7 +53,7 @@ pub fn coverage_page(
     page
 }
 
-/// Lines, functions, branches.
+/// Shares of lines, functions and branches.
 fn shares(file: &CoveredFile) -> [CoverageShare; 3] {
     [file.line_share(), file.function_share(), file.branch_share()]
 }
@@ -92,7 +92,7 @@ fn write_line(page: &mut String, file: &CoveredFile, number: u32, text: &str) {
         Some(_) if is_partial => " class=\"part\"",
         Some(_) => " class=\"hit\"",
     };
-    // Words beside colours.
+    // Words in addition to colours.
     let mark = match count {
         Some(0) => "never".to_owned(),
         Some(count) => count.to_string(),
@@ -113,19 +113,19 @@ fn write_line(page: &mut String, file: &CoveredFile, number: u32, text: &str) {
     );
 }
 
-/// `87.50 %`; a dash where there is nothing.
+/// `87.50 %`; a dash if there is nothing to cover.
 fn percent(share: CoverageShare) -> String {
     match share {
         CoverageShare { found: 0, .. } => "–".to_owned(),
         CoverageShare { found, hit } => {
-            // Hundredths, cut: all of it is 100 and nothing else is.
+            // Rounded down, so only full coverage shows 100.
             let parts = u128::from(hit) * 10_000 / u128::from(found);
             format!("{}.{:02} %", parts / 100, parts % 100)
         }
     }
 }
 
-/// Text of a script or a source between elements or in quotes.
+/// Escapes text of a script or source for elements and attributes.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
