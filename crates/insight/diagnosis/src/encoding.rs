@@ -53,8 +53,7 @@ impl io::Write for Bounded {
 
 impl Diagnosis {
     /// The diagnosis as JSON, at most `bytes_max` bytes. Omits the least important parts until it fits, and
-    /// sets
-    /// [`Diagnosis::is_shortened`]. `None` if it does not fit even then.
+    /// sets [`Diagnosis::is_shortened`]. `None` if it does not fit even then.
     #[must_use]
     pub fn into_json(mut self, bytes_max: usize) -> Option<String> {
         let steps: [fn(&mut Self); 4] =

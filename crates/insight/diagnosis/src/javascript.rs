@@ -30,8 +30,7 @@ impl Diagnosis {
         self
     }
 
-    /// Adds original locations: `original` maps a call in a bundle to its source, and `text` returns that
-    /// source.
+    /// Adds original locations: `original` maps a call of a bundle, `text` returns the source.
     #[must_use]
     pub fn with_originals(
         mut self,

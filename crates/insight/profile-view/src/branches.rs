@@ -141,8 +141,7 @@ impl Flow {
         }
     }
 
-    /// Removes code that is part of two lines because another function enters it in the middle: it counts
-    /// twice.
+    /// Removes code that is part of two lines, since another function enters it inside: it counts twice.
     fn mark_overlaps(&mut self, program: &Program) {
         let mut owners: BTreeMap<u64, u64> = BTreeMap::new();
         let mut shared = BTreeSet::new();

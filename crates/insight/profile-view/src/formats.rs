@@ -68,8 +68,7 @@ impl Format {
     }
 
     /// Writes `view`. `labels` identify the profile's origin, such as `tenant`; `before` is a profile to
-    /// compare
-    /// with, in formats that support it.
+    /// compare with, in formats that support it.
     ///
     /// # Errors
     /// The profile lacks data that the format requires.

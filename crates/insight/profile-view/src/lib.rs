@@ -5,8 +5,7 @@
 //! View::new       names the addresses of a profile: functions, including inlined ones
 //! View::top       functions by cost
 //! SourceCoverage  lines, functions and branches that ran, over many runs
-//! Format          writes a view as pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile, or
-//! HTML
+//! Format          writes pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile or HTML
 //! ```
 //! No IO except in `Sources`. ELF files are untrusted input: names are bounded and nothing panics.
 #![forbid(unsafe_code)]

@@ -31,8 +31,7 @@ pub struct Symbols {
 
 impl Symbols {
     /// Reads the symbols and the DWARF of `elf`. Otherwise, functions are those that the compiler finds in
-    /// the
-    /// code, named `fn_0x` plus their address. Omits malformed parts.
+    /// the code, named `fn_0x` plus their address. Omits malformed parts.
     #[must_use]
     pub fn of(elf: &[u8], options: CompileOptions) -> Self {
         let file = ElfFile64::<object::Endianness>::parse(elf).ok();

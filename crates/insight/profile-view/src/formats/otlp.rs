@@ -27,9 +27,8 @@ pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>) -> Vec<u
 }
 
 /// The export request for `view`. Cycles and instructions are two profiles, because receivers accept one
-/// value
-/// per sample. Beyond [`OTLP_SAMPLES_MAX`] stacks, both omit the cheapest ones, and count them in
-/// one `[other]`.
+/// value per sample. Beyond [`OTLP_SAMPLES_MAX`] stacks, both omit the cheapest ones, and count them in one
+/// `[other]`.
 #[must_use]
 pub fn otlp_request(view: &View<'_>, labels: &BTreeMap<String, String>) -> ExportProfilesServiceRequest {
     let mut tables = Tables::new(view);
