@@ -1,4 +1,4 @@
-//! Whether transactions are in the blocks that a node says: by a proof that leads to the block's header.
+//! Verifies the blocks that a node claims for transactions, by a proof up to the block's header.
 
 use std::collections::HashMap;
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 impl ChainNode {
-    /// Has the node prove where transactions are.
+    /// Requests and verifies proofs of the transactions' positions.
     ///
     /// # Errors
-    /// The node cannot be asked, or a proof proves something else.
+    /// The node is unavailable, or a proof is wrong.
     pub(crate) async fn prove(&self, positions: &HashMap<H256, BlockPosition>) -> Result<(), NodeError> {
         let mut claims: Vec<(&H256, &BlockPosition)> = positions.iter().collect();
         claims.sort_by_key(|(hash, _)| *hash);
@@ -48,7 +48,7 @@ impl ChainNode {
     }
 }
 
-/// Whether this leads from the transaction to the header.
+/// Whether the proof connects the transaction with the header.
 fn is_proof(hash: &H256, header: &HeaderView, answer: ProofAnswer) -> bool {
     let ProofAnswer { witnesses_root, proof } = answer;
     let indices = proof.indices.into_iter().map(|index| index.value()).collect();

@@ -76,7 +76,7 @@ pub enum TemplateProblem {
         /// The name.
         name: String,
     },
-    /// A word that is none of a placeholder.
+    /// A word that is not a placeholder.
     #[error("there is no placeholder {word:?}: there are data, hash, def_type and ref_type")]
     Unknown {
         /// The word.
@@ -179,7 +179,7 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
     Ok(found)
 }
 
-/// The first word of what has the form of a placeholder.
+/// The first word of text in the form of a placeholder.
 fn misspelt(inside: &str) -> Option<&str> {
     let line = inside.lines().next()?;
     let (word, argument) = line[..line.find("}}")?].trim().split_once(' ')?;
