@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! ChainNode::transactions      hashes                   -> [FoundTransaction], batched
-//! ChainNode::whole             a hash                   -> WholeTransaction, with witnesses that its block covers
+//! ChainNode::whole             a hash                   -> WholeTransaction, with witnesses from its block
 //! ChainNode::headers           hashes                   -> [HeaderView]
 //! ChainNode::block_at          a number                 -> CheckedBlock, with the cycles that the node knows
 //! ChainNode::resolve           a transaction            -> MockTransaction: all cells, headers, extensions
-//! BareTransaction::read   a file of a wallet       -> a transaction without its cells
+//! BareTransaction::read        a wallet's file          -> a transaction without its cells
 //! ```
 //! The node is not trusted: all data with a hash is hashed again. Cells come from the transactions of their out
 //! points, so hashes cover them too, and they never change. The node can still lie about positions in its

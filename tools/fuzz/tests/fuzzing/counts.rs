@@ -1,4 +1,4 @@
-//! Native code of counted builds does what other native code does, and counts what an interpreter counts.
+//! Instrumented native code behaves like other native code, and counts like the interpreter.
 
 use antares_fuzz::job::Invariants;
 use antares_fuzz::{Executor, FuzzInput, Machines, Ran};
@@ -6,10 +6,10 @@ use antares_transaction::Mock;
 
 use crate::campaign::{BITS, as_lock, interpreter, job, native};
 
-/// Counters that native code alone counts, at most.
+/// Maximum counters that only native code counts.
 const ADDED_MAX: usize = 4;
 
-/// How `mock` ends on `machines`, and what was counted.
+/// The result of `mock` on `machines`, and the counters.
 fn run(mock: &Mock, elf: &[u8], machines: Machines) -> (Ran, Vec<u8>) {
     let mut job = job(mock, &[elf], &["witness.0"], Invariants::default());
     job.cycles_max = 200_000_000;
@@ -29,7 +29,7 @@ fn assert_same(name: &str, elf: &[u8], witness: &[u8]) {
     assert_eq!(counted.len(), 1 << BITS);
     let differ: Vec<_> = (0..counted.len()).filter(|at| counted[*at] != expected[*at]).collect();
     let told: Vec<_> = differ.iter().map(|at| (*at, counted[*at], expected[*at])).collect();
-    // Where a pass adds a comparison to a block of the guest's, native code counts that, too.
+    // Native code also counts comparisons that a pass adds to a guest block.
     let is_added = |at: &usize| expected[*at] == 0;
     assert!(differ.iter().all(is_added), "{name}: (counter, native, interpreted) {told:?}");
     assert!(differ.len() <= ADDED_MAX, "{name}: (counter, native, interpreted) {told:?}");
