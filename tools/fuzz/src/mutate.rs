@@ -197,8 +197,7 @@ fn number(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// Sets a number of a field to an overflow candidate: a complement, its own or another field's, or a
-/// boundary.
+/// Overwrites a number of a field with a large value, or with a field's number, offset or negated.
 fn put_number(state: &mut State, field: usize, fields: &mut FuzzInput) {
     let width = 1 << state.rand_mut().between(1, 4);
     let from = state.rand_mut().below_or_zero(fields.0.len());

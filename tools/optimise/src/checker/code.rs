@@ -317,8 +317,7 @@ impl Held {
     }
 }
 
-/// Possible content of registers before each instruction; outside of functions, only up to a control
-/// transfer.
+/// Possible content of registers before each instruction; outside of functions, up to a control transfer.
 fn held(linked: &Linked, part: &Part) -> BTreeMap<u64, Held> {
     let start = Held { returns: RegSet::of(&[Reg::RA, Reg::T0]), ..Held::default() };
     let mut before: BTreeMap<u64, Held> = part.row.iter().map(|(pc, _)| (*pc, Held::default())).collect();

@@ -169,7 +169,7 @@ impl LinkedScript {
         Ok(loaded.map(part).collect())
     }
 
-    /// Addresses of bytes that differ in the file `new`; fails if a byte is not loaded exactly once.
+    /// Addresses of bytes that differ in the file `new`; fails unless each is loaded exactly once.
     fn changed_positions(&self, new: &[u8]) -> Result<BTreeSet<u64>, RewriteError> {
         if new.len() != self.elf.len() {
             return Err(RewriteError::Outside(self.elf.len() as u64));
