@@ -1,4 +1,4 @@
-//! A reused worker: what it retains between jobs.
+//! A reused worker: state that it retains between jobs.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! A worker that verifies several transactions: what it shares between them, and what it forgets.
+//! A worker that verifies several transactions: shared and forgotten state.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 #[path = "scripts/elf.rs"]
