@@ -21,7 +21,7 @@ use crate::{
     worker,
 };
 
-/// Lies `lie`, or works as an honest zygote if that was done.
+/// Tells `lie`, or works as an honest zygote after the lie.
 pub(crate) fn work(program: &Path, lie: &str) {
     let told = program.with_extension("told");
     if told.exists() {
