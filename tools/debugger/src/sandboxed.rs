@@ -1,5 +1,5 @@
-//! The program `ckb-debugger` in our sandbox: the interpreter in a process of its own, and native code at the
-//! same time where a script takes long.
+//! The program `ckb-debugger` in the sandbox: the interpreter in a separate process, and concurrent native code
+//! if a script takes long.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ use crate::{
     command,
 };
 
-/// The program, with the arguments of this process.
+/// Runs the program with the arguments of this process.
 #[must_use]
 pub fn ckb_debugger() -> ExitCode {
     settle(ProcessKind::Command);
@@ -34,13 +34,13 @@ pub fn ckb_debugger() -> ExitCode {
     crate::ckb_debugger::debug(std::env::args_os(), Box::new(start), helpers)
 }
 
-/// A process that runs scripts: a child of this one.
+/// A runner that uses child processes.
 #[expect(clippy::unnecessary_wraps, reason = "others fail here")]
 fn start() -> Result<Box<dyn ScriptRunner>, String> {
     Ok(Box::new(Sandboxed))
 }
 
-/// Who makes a process for one script.
+/// Creates a process for one script.
 struct Sandboxed;
 
 impl ScriptRunner for Sandboxed {
@@ -49,8 +49,8 @@ impl ScriptRunner for Sandboxed {
     }
 }
 
-/// Starts `job` in a forked child, which takes a tenth of the time that a program takes, or in the run worker
-/// where this process has threads.
+/// Starts `job` in a forked child, which takes a tenth of the time of a program start; or in the run worker, if
+/// this process has several threads.
 fn begin(job: HostedJob) -> io::Result<Hosted> {
     let mut job = Some(job);
     let taken = &mut job;
@@ -70,7 +70,7 @@ fn begin(job: HostedJob) -> io::Result<Hosted> {
     Ok(hosted)
 }
 
-/// The interpreter in a process of its own.
+/// The interpreter in a separate process.
 struct Running(Hosted);
 
 impl RunningScript for Running {
@@ -97,7 +97,7 @@ impl RunningScript for Running {
     }
 }
 
-/// A gdb, which a process of its own serves.
+/// A gdb server in a separate process.
 struct Gdb;
 
 impl GdbServer for Gdb {

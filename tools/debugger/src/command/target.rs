@@ -1,4 +1,4 @@
-//! What is debugged: the job that the words ask for.
+//! Creates the debugging job from the arguments.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -14,10 +14,10 @@ use antares_transaction::{AsLock, Environment, Mock, groups};
 use anyhow::anyhow;
 use bytes::Bytes;
 
-/// Where a script without a transaction is.
+/// Location of a script without a transaction.
 const FIRST: (GroupKind, CellName) = (GroupKind::Lock, CellName::Input(0));
 
-/// The job that `args` ask for.
+/// The job for `args`.
 pub(crate) fn job(args: &DebugArgs) -> Result<HostedDebug, Failure> {
     let (mock, environment) = transaction(args)?;
     let (kind, cell) = if args.tx.is_some() { group(args, &mock)? } else { FIRST };
@@ -59,7 +59,7 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
         return Err(Failure::Usage(anyhow!("only the instruction set of the VM version can be debugged")));
     }
     let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
-    // Clap has seen to it that there is one.
+    // Clap guarantees a script.
     let elf = args.elf.as_deref().ok_or_else(|| Failure::Usage(anyhow!("which script?")))?;
     let lock = AsLock {
         elf: input::read_script(elf)?.into(),
@@ -71,7 +71,7 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
     Ok((mock, Environment::of_version(args.vm_version)))
 }
 
-/// The group that is named, or the only one.
+/// The named group, or the only one.
 fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure> {
     if let (Some(kind), Some(cell)) = (args.group, args.cell) {
         let kind = match kind {

@@ -53,7 +53,7 @@ impl<R: Serialize> Serialize for Sent<R> {
     }
 }
 
-/// Sends `said` with `files`. Sends unframed bytes at once, and waits for the supervisor's reaction.
+/// Sends `said` with `files`. Sends unframed bytes at once, then spins until the supervisor ends it.
 fn deliver<R>(said: Said<R>, files: &Files) -> Result<Sent<R>, String> {
     match said {
         Said::Report(report) => Ok(Sent::Report(report)),
