@@ -2,8 +2,7 @@
 //!
 //! [`linked`] and [`relocation`] read the linker's records. [`code`] finds pieces of code that control enters
 //! only at their start, and [`state`] executes two of them symbolically. [`cycles`] computes costs with
-//! ckb-vm's
-//! decoder, and [`compare`] compares two finished files, independent of how the new one was made.
+//! ckb-vm's decoder, and [`compare`] compares two finished files, independent of how the new one was made.
 //!
 //! The invariant: whenever control is at the start of a piece, both scripts have equal memory and registers.
 //! Registers may differ only if every path overwrites them before anything reads them or control leaves the

@@ -36,8 +36,8 @@ pub struct Inputs<'a> {
     pub source: &'a dyn Fn(&str) -> Option<String>,
     /// Meanings of the script's exit codes, from its author.
     pub codes: &'a ErrorCodes,
-    /// The VM's error, as the report names it. Evidence has no name for the error of a VM whose wait was
-    /// refused.
+    /// The VM's error, as the report names it. Evidence has only `Refused` for a postponed system call
+    /// that failed.
     pub error: Option<&'a str>,
     /// The code hash (hexadecimal digits) of a script that is referenced by type.
     pub code_hash: Option<&'a str>,

@@ -39,8 +39,7 @@ const SEGMENTS: [ProgramType; 4] = [elf::PT_NULL, PT_LOAD, PT_DYNAMIC, PT_GNU_ST
 const SEGMENTS_MAX: usize = 16;
 
 /// Permitted entries of the dynamic section, each once. No needed library, initialiser, relocation or
-/// version.
-/// No name either: the dynamic linker would reuse a library of the same name for the next load.
+/// version. No name either: the dynamic linker would reuse a library of the same name for the next load.
 const TAGS: [DynamicTag; 7] = [
     elf::DT_GNU_HASH,
     elf::DT_STRTAB,

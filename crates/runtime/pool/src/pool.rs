@@ -42,8 +42,7 @@ pub struct Compiled {
     /// The worker's answer.
     pub report: CompileReport,
     /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's. A
-    /// library has
-    /// passed [`verify_library`](crate::verify_library), so it needs no further check.
+    /// library has passed [`verify_library`](crate::verify_library), so it needs no further check.
     pub output: Option<Sealed>,
 }
 
@@ -240,8 +239,7 @@ impl Pool {
     }
 
     /// Runs the script or verifies the transaction in `file` in a new child, in the interpreter, and profiles
-    /// its
-    /// cycles. `cells` are those that the job of a transaction lists. Blocks like [`Pool::run`].
+    /// its cycles. `cells` are those that the job of a transaction lists. Blocks like [`Pool::run`].
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].

@@ -1,6 +1,5 @@
 //! The protocol of a ring of bytes: how many bytes each side may read or write, and when to sleep and wake.
-//! Memory and
-//! system calls are elsewhere; a model of this code tests all interleavings.
+//! Memory and system calls are elsewhere; a model of this code tests all interleavings.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

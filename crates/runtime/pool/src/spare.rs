@@ -1,8 +1,8 @@
 //! A spare child: forked and warmed up in advance, so that a job without a worker need not wait for that.
 //!
 //! It only inherits from its zygote: it has seen no job, and enters its sandbox like any other child when one
-//! arrives.
-//! Its job arrives through a socket of its own, to which the zygote forwards the supervisor's message.
+//! arrives. Its job arrives through a socket of its own, to which the zygote forwards the supervisor's
+//! message.
 
 use std::{
     ffi::c_void,

@@ -31,8 +31,8 @@ pub struct StandaloneWorker {
 
 impl StandaloneWorker {
     /// Starts the program at `worker` with this process's id, and sends its only job. A separate thread
-    /// passes its messages
-    /// to `hear` until they end or `hear` returns false; the thread's result is that of reading.
+    /// passes its messages to `hear` until they end or `hear` returns false; the thread's result is that of
+    /// reading.
     ///
     /// # Errors
     /// It cannot be started.
@@ -68,8 +68,8 @@ pub fn is_standalone() -> bool {
 }
 
 /// Reads the parent's job, prepares by `load` what cannot be created later (mapped code, memory for
-/// machines), enters
-/// the sandbox, and passes everything to `work`. `load` runs none of the loaded code, and parses no script.
+/// machines), enters the sandbox, and passes everything to `work`. `load` runs none of the loaded code, and
+/// parses no script.
 ///
 /// # Errors
 /// The process was not started by [`StandaloneWorker::start`], or cannot enter the sandbox.

@@ -1,6 +1,5 @@
 //! Mode fast: the interpreter starts at once, in a separate process that can request files from the host. If
-//! the script
-//! takes long and has requested nothing, native code runs concurrently, and the first result wins.
+//! the script takes long and has requested nothing, native code runs concurrently, and the first result wins.
 
 use std::{
     mem,

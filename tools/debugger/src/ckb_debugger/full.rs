@@ -1,8 +1,7 @@
 //! Modes full and probe: runs a script step by step, and observes its VMs, one of them in detail.
 //!
 //! The original runs everything twice to find the VMs and the results of their system calls, and then runs
-//! one VM
-//! with these results. Here, one run collects all data and prints the lines of three.
+//! one VM with these results. Here, one run collects all data and prints the lines of three.
 
 use std::{
     collections::BTreeMap,

@@ -322,7 +322,7 @@ impl Debuggee {
         stop
     }
 
-    /// Runs to `bound`; without reporting output again.
+    /// Runs at most to `bound`, and reports no output twice.
     fn run(&mut self, bound: Moment, mind: Mind) -> Result<Reached, DebugError> {
         let from = self.replay.now();
         let bound = if from < self.told { bound.min(self.told) } else { bound };

@@ -1,4 +1,4 @@
-//! The zygote that lies about its first child. It writes a marker file next to the program: the next one is honest.
+//! The zygote that lies about its first child. A marker file next to the program makes the next one honest.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -29,7 +29,7 @@ use crate::session::loaded::segments;
 
 /// The program of the first VM; gdb may have it as a file.
 const FIRST: usize = 0;
-/// The program for a gdb without a file, whose programs are libraries: only an ELF header.
+/// The executable for a gdb without a file, which gets all programs as libraries: only an ELF header.
 const EMPTY: &str = "/none.elf";
 /// Maximum files that gdb has open.
 const OPEN_MAX: usize = 64;
