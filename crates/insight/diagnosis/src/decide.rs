@@ -56,7 +56,7 @@ pub(crate) fn is_runtime(name: &str) -> bool {
     RUNTIME.iter().any(|start| name.starts_with(start) && (start.len() > 5 || is_whole(name, start)))
 }
 
-/// Prefixes that end in a letter or digit match only the whole name.
+/// Short prefixes that end in a letter or digit match only the whole name.
 fn is_whole(name: &str, start: &str) -> bool {
     name == start || !start.ends_with(|last: char| last.is_ascii_alphanumeric())
 }

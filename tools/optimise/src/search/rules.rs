@@ -26,7 +26,7 @@ pub enum RewriteRule {
     Move,
 }
 
-/// Pairs that can be made adjacent and are not in a unit yet.
+/// Groups of instructions that can be made adjacent and are not in a unit yet.
 pub(crate) fn pairings(values: &Values) -> Vec<(RewriteRule, Vec<usize>)> {
     let mut found = Vec::new();
     for (at, node) in values.alive() {
