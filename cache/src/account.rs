@@ -45,7 +45,7 @@ const UNREAD_PARTS: u64 = 4;
 /// entries.
 const OWNER_PARTS: u64 = 4;
 
-/// What the cache knows about its entries without a query to the store.
+/// Facts about the cache's entries that need no query to the store.
 ///
 /// The order of use is a counter, not a clock: it cannot jump.
 #[derive(Debug, Default)]

@@ -54,7 +54,7 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures what runs only by name.
+/// Runs measurements that are only selected by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
     // This benchmark uses all processors, so it cannot run concurrently with others.
     if is_named(SERVICE_TRANSACTIONS) {

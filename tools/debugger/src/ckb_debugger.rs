@@ -1,8 +1,8 @@
-//! The program `ckb-debugger`, as tools and scripts call it: its options, its lines, its statuses.
-//! `docs/debugger.md` tells what differs.
+//! The command line interface of `ckb-debugger`: its options, output lines and exit statuses.
+//! `docs/debugger.md` lists the differences.
 //!
-//! Who runs scripts comes from outside (a [`ScriptRunner`]): a process behind the fence, or the interpreter
-//! in this one. So do its [`Helpers`]: who might be sooner, and who serves a gdb.
+//! The caller provides the [`ScriptRunner`], a sandboxed process or this process's interpreter, and the
+//! optional [`Helpers`]: a faster rival, and a gdb server.
 
 #[cfg(any(windows, test))]
 mod drives;
@@ -31,16 +31,16 @@ use paths::Allowed;
 use streams::read_all;
 use words::{Mode, Words};
 
-/// Longest file that is fed to a script, bytes.
+/// Maximum bytes of a script's input file.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// The name of the program.
 const NAME: &str = "ckb-debugger";
 
-/// Makes who runs scripts, once it is known that something is to be run.
+/// Creates the script runner, once there is something to run.
 pub type Start<'a> = dyn FnOnce() -> Result<Box<dyn ScriptRunner>, String> + 'a;
 
-/// Does what `words`, the first of which is the program's name, say.
+/// Runs the command in `words`, which start with the program's name.
 #[must_use]
 pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpers: Helpers<'_>) -> ExitCode {
     let words: Vec<OsString> = words.collect();
@@ -49,7 +49,7 @@ pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpe
     let words = match Words::try_parse_from(words) {
         Ok(words) => words,
         Err(error) => {
-            // It goes where it should: help to standard output.
+            // Prints to the appropriate stream: help to standard output.
             let _ = error.print();
             if has_old_word {
                 eprintln!(
@@ -73,7 +73,7 @@ fn execute(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result
     if mode == Mode::Gdb && helpers.gdb.is_none() {
         return Err(Ending::Error("mode gdb is not there on this system".to_owned()));
     }
-    // It makes itself ready while nobody waits.
+    // The runner can prepare itself in the background.
     let runner = start().map_err(Ending::Error)?;
     let target = ChosenScript::of(words)?;
     let with = (runner, host(words)?);
@@ -95,8 +95,8 @@ fn execute(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result
     }
 }
 
-/// The host of the script: it may open files in the folders of those that are named, and those that are named
-/// to it.
+/// The host of the script: permits access to files in the folders of the command line's files, and to files
+/// among the script's arguments.
 fn host(words: &Words) -> Result<Host, Ending> {
     let input = match &words.read_file {
         Some(path) => Some(

@@ -1,5 +1,5 @@
 //! `antares debug`: a script, or a script group of a transaction, for gdb. A sandboxed process runs it; this
-//! one waits for gdb and relays between the two.
+//! process waits for gdb and relays between the two.
 
 mod target;
 
@@ -33,16 +33,16 @@ use antares_pool::{Hosted, worker_path};
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The program that is started with --gdb.
+/// The program to start for --gdb.
 const GDB: &str = "gdb-multiarch";
-/// Bytes of gdb's that are passed on at once.
+/// Maximum bytes from gdb that are forwarded at once.
 const PIECE: usize = 16 << 10;
-/// How long a gdb that has left is still told things.
+/// Maximum time for final messages after gdb has disconnected.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often it is looked whether the other process listens.
+/// Interval of checks whether the other process listens.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Does what `args` say.
+/// Runs the command.
 /// # Errors
 /// The arguments are wrong, or no process can be started.
 pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
@@ -56,16 +56,16 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let address = listener.local_addr().context("no address").map_err(Failure::Service)?;
     announce(args, address)?;
     let (stream, _) = listener.accept().context("nobody comes").map_err(Failure::Service)?;
-    // Nobody else is served.
+    // Do not serve other clients.
     drop(listener);
     let line = |vm, text: &str| {
-        // Whoever does not read it any more does not end the session.
+        // A closed standard output does not end the session.
         let _ = output::print(format!("VM {vm}: {}\n", output::printable(text)).as_bytes());
     };
     Ok(print_end(relay(hosted, stream, line)?))
 }
 
-/// Starts the process that runs the script, and waits until it can be looked at.
+/// Starts the process that runs the script, and waits until it is ready.
 pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
     let worker = worker_path("antares-debug").map_err(failed)?;
     let mut hosted = Hosted::start(&worker, &accepted()?).map_err(failed)?;
@@ -73,7 +73,7 @@ pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
     loop {
         match hosted.news().map_err(lost)? {
             HostedNews::Ready => return Ok(hosted),
-            // Of the VMs before the one that is looked at.
+            // Lines of VMs before the debugged one.
             HostedNews::Line { .. } => {}
             HostedNews::Refused(why) => return Err(Failure::Usage(anyhow!(why))),
             HostedNews::LayersMissing { text, names } => return Err(degraded(&text, &names)),
@@ -82,7 +82,7 @@ pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
     }
 }
 
-/// Tells where gdb is waited for.
+/// Reports the address for gdb.
 fn announce(args: &DebugArgs, address: SocketAddr) -> Result<(), Failure> {
     let file = args.elf.as_deref().filter(|path| !is_stdio(path));
     let file = file.map(|path| format!(" {}", quoted(&path.to_string_lossy()))).unwrap_or_default();
@@ -93,7 +93,7 @@ fn announce(args: &DebugArgs, address: SocketAddr) -> Result<(), Failure> {
     output::print(text.as_bytes())
 }
 
-/// Writes a file that nobody sees half written.
+/// Writes a file atomically.
 fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -102,7 +102,7 @@ fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `text` as a shell takes it.
+/// `text`, quoted for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,".contains(letter);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -111,8 +111,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Passes on what gdb and the script's process say to each other, until one of them is gone; how that ended.
-/// Debug output goes to `line`, with the VM that wrote it.
+/// Forwards data between gdb and the script's process until one of them is gone; returns how that ended. Passes
+/// debug output to `line`, with its VM.
 pub(crate) fn relay(
     mut hosted: Hosted,
     stream: TcpStream,
@@ -132,8 +132,8 @@ pub(crate) fn relay(
                 return;
             }
         }
-        // What is on its way may still come; after that nobody is served any more. The child is not waited
-        // for before this thread has ended, so its number is its own.
+        // Pending messages may still arrive; afterwards, the script's process is killed. The child is not
+        // reaped before this thread has ended, so its id is not reused.
         let is_over = has_ended.recv_timeout(LAST_WORDS) == Err(mpsc::RecvTimeoutError::Disconnected);
         if is_over {
             return;
@@ -156,13 +156,13 @@ pub(crate) fn relay(
         }
     };
     drop(ending);
-    // Both may be gone.
+    // Both sides may be gone.
     let _ = to_gdb.shutdown(Shutdown::Both);
     let _ = reader.join();
     ended
 }
 
-/// Tells how it ended; that gdb was served is all that the status says.
+/// Reports the end; the status only says that gdb was served.
 fn print_end(end: DebugEnd) -> ExitCode {
     if let DebugEnd::Exited(code) = end {
         eprintln!("antares: the script exited with {code}");
@@ -170,7 +170,7 @@ fn print_end(end: DebugEnd) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Becomes gdb, with another process of this program to talk to.
+/// Becomes gdb, connected to another process of this program.
 fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let found = Command::new(GDB).arg("--version").output();
     if found.is_err() {
@@ -181,7 +181,7 @@ fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let folder = tempfile::tempdir().context("no folder for the address").map_err(Failure::Service)?;
     let file = folder.path().join("address");
     let program = env::current_exe().context("where is this program?").map_err(Failure::Service)?;
-    // In a group of its own: a terminal's ^C is for gdb.
+    // In its own process group, because ^C on a terminal is for gdb.
     let mut server = Command::new(program)
         .args(words_of_server(env::args_os().skip(1), &file))
         .process_group(0)
@@ -195,7 +195,7 @@ fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
         }
         match server.try_wait() {
             Ok(Some(status)) => {
-                // It has said why.
+                // The server has reported the reason.
                 let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(3);
                 return Ok(ExitCode::from(code));
             }
@@ -213,7 +213,7 @@ fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
     Err(Failure::Service(anyhow::Error::from(gdb.exec()).context(format!("cannot become {GDB}"))))
 }
 
-/// The words of this process without those for gdb, and with the file for the address.
+/// The arguments of this process without those for gdb, plus the address file.
 fn words_of_server(words: impl Iterator<Item = OsString>, file: &Path) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut words = words.peekable();

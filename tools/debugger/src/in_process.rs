@@ -14,7 +14,7 @@ use antares_verifier::serve_job;
 
 use crate::ckb_debugger::{Ending, Hears, RunningScript, ScriptRunner};
 
-/// This process, as who runs scripts.
+/// Runs scripts in this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Here;
 
@@ -24,7 +24,7 @@ impl ScriptRunner for Here {
     }
 }
 
-/// A job of this process, which does it as soon as somebody listens.
+/// A job in this process, which starts when a listener is available.
 struct Begun(Option<HostedJob>);
 
 impl RunningScript for Begun {
@@ -37,14 +37,14 @@ impl RunningScript for Begun {
     }
 }
 
-/// Nothing is between a script and its host.
+/// The direct connection between a script and its host.
 struct Ears(Mutex<Hears>);
 
 impl Link for Ears {
     fn notify(&self, news: HostedNews) {
         let mut hears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(stop) = hears(news) {
-            // Nobody here can end a script that is at work.
+            // A running script cannot be ended here otherwise.
             stop.exit();
         }
     }

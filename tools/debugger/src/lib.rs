@@ -1,7 +1,7 @@
-//! Debuggers of scripts: `antares debug` serves gdb, and `ckb-debugger` is the program of that name.
+//! Debuggers of scripts: `antares debug` serves gdb, and `ckb-debugger` is a compatible program of that name.
 //!
-//! Without the feature `native` there is `ckb-debugger` alone, on ckb-vm's interpreter in its own process, for
-//! systems that lack our sandbox.
+//! Without the feature `native`, there is only `ckb-debugger`, on ckb-vm's interpreter in its own process, for
+//! systems without the sandbox.
 #![forbid(unsafe_code)]
 
 pub mod ckb_debugger;

@@ -1,5 +1,5 @@
-//! The program `ckb-debugger` in our sandbox: the interpreter in a process of its own, and native code at the
-//! same time where a script takes long.
+//! The program `ckb-debugger` in the sandbox: the interpreter in a separate process, and concurrent native code
+//! if a script takes long.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ use crate::{
     command,
 };
 
-/// The program, with the arguments of this process.
+/// Runs the program with the arguments of this process.
 #[must_use]
 pub fn ckb_debugger() -> ExitCode {
     settle(ProcessKind::Command);
@@ -39,13 +39,13 @@ pub fn ckb_debugger() -> ExitCode {
     crate::ckb_debugger::debug(std::env::args_os(), Box::new(start), helpers)
 }
 
-/// A process that runs scripts: a child of this one.
+/// A runner that uses child processes.
 #[expect(clippy::unnecessary_wraps, reason = "others fail here")]
 fn start() -> Result<Box<dyn ScriptRunner>, String> {
     Ok(Box::new(Sandboxed))
 }
 
-/// Who makes a process for one script.
+/// Creates a process for one script.
 struct Sandboxed;
 
 impl ScriptRunner for Sandboxed {
@@ -54,8 +54,8 @@ impl ScriptRunner for Sandboxed {
     }
 }
 
-/// Starts `job` in a forked child, which takes a tenth of the time that a program takes, or in the run worker
-/// where this process has threads.
+/// Starts `job` in a forked child, which takes a tenth of the time of a program start; or in the run worker, if
+/// this process has several threads.
 fn begin(job: HostedJob) -> io::Result<Hosted> {
     let accepted = accepted().map_err(io::Error::other)?;
     let mut job = Some(job);
@@ -78,7 +78,7 @@ fn begin(job: HostedJob) -> io::Result<Hosted> {
     Ok(hosted)
 }
 
-/// The interpreter in a process of its own.
+/// The interpreter in a separate process.
 struct Running(Hosted);
 
 impl RunningScript for Running {
@@ -108,7 +108,7 @@ impl RunningScript for Running {
     }
 }
 
-/// A gdb, which a process of its own serves.
+/// A gdb server in a separate process.
 struct Gdb;
 
 impl GdbServer for Gdb {

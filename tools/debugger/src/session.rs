@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! Debuggee::new       prepares a script group
-//! Debuggee::resume    goes on, or back, to where a Stop says why
-//! Debuggee::registers, memory, vms, cycles    what is there now
+//! Debuggee::resume    runs forwards or backwards, until a Stop with its reason
+//! Debuggee::registers, memory, vms, cycles    the current state
 //! gdb::serve          gdb's remote protocol over a Debuggee
 //! ```
-//! ckb-script's scheduler runs the group once, in ckb-vm's `AsmMachine`, a little ahead of where somebody
-//! looks, and a recorder keeps what it did to each VM between that VM's own instructions. From that, and from
-//! images of all VMs some million cycles apart, any moment is made again: instructions and system calls of
-//! one VM are a function of its state. So outcome and cycles are those of the recorded run, and going back is
-//! going forwards from the image before.
+//! ckb-script's scheduler runs the group once, in ckb-vm's `AsmMachine`, slightly ahead of the debugger. A
+//! recorder stores its effects on each VM between that VM's own instructions. From these, and from images of
+//! all VMs some million cycles apart, replay recreates any moment: instructions and system calls of one VM are
+//! a function of its state. So outcome and cycles are those of the recorded run, and running backwards is
+//! running forwards from an earlier image.
 
 mod debuggee;
 mod error;

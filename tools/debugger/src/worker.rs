@@ -1,4 +1,4 @@
-//! The sandboxed process of `antares debug`: serves the gdb that its parent is connected to.
+//! The sandboxed process of `antares debug`: serves the gdb that is connected to its parent.
 
 use std::{io, process::ExitCode, sync::Arc};
 
@@ -8,7 +8,7 @@ use antares_transaction::{Environment, Mock, SharedData};
 
 use crate::session::{Debuggee, Target, gdb};
 
-/// Serves the parent that started this process.
+/// Serves the parent process.
 #[must_use]
 pub fn serve() -> ExitCode {
     let served = serve_hosted(|job, pipes| match job {
@@ -24,7 +24,7 @@ pub fn serve() -> ExitCode {
     }
 }
 
-/// Serves the gdb until it leaves.
+/// Serves gdb until it disconnects.
 fn debug(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
     let (pipes, has_file) = (Arc::new(pipes), job.has_file);
     let debuggee = match debuggee(job, &pipes) {
@@ -60,7 +60,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
         breaks_on_error,
     };
     let to = pipes.clone();
-    // Whoever does not hear it is gone, which is seen where something is read.
+    // Ignore errors: the next read detects that the parent is gone.
     let line = move |vm: u64, text: &str| drop(to.notify(&HostedNews::Line { vm, text: text.to_owned() }));
     let mut debuggee = Debuggee::new(target, Box::new(line)).map_err(|error| error.to_string())?;
     if !debuggee.begin_at(vm).map_err(|error| error.to_string())? {
@@ -72,7 +72,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     Ok(debuggee)
 }
 
-/// The way to the gdb.
+/// The connection to gdb.
 struct Wire(Arc<HostPipes>);
 
 impl gdb::Wire for Wire {

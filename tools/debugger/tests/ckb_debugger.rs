@@ -1,5 +1,5 @@
-//! The program ckb-debugger: its lines and statuses, compared with what the published one printed, and what
-//! it does with files. Runs the real command with real workers, as contract.rs does.
+//! The program ckb-debugger: compares its lines and statuses with those of the published one, and tests its
+//! file access. Runs the real command with real workers, like contract.rs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ fn lines_and_statuses_are_those_of_the_published_program() {
     assert_goldens(&[OURS], LINES, examples().path());
 }
 
-/// Standard error is not in the golden files.
+/// Golden files do not contain standard error.
 #[test]
 fn errors_are_reported_in_the_words_of_the_published_program_or_with_the_new_ones() {
     let (folder, ones) = (examples(), "1".repeat(64));
@@ -104,7 +104,7 @@ fn the_three_names_are_one_program() {
     assert!(help.status.success() && text.contains("--enable-flamegraph") && text.contains("--allow-path"));
 }
 
-/// npm's ckb-testtool takes the third and second last parts of standard output, split at line ends.
+/// npm's ckb-testtool uses the third-last and second-last parts of standard output, split at line ends.
 #[test]
 fn output_is_what_testtools_take_apart() {
     let folder = examples();
@@ -147,7 +147,7 @@ fn time_chance_and_input_reach_the_script() {
     assert!(reported.parse::<u64>().unwrap() > 1_700_000_000_000_000_000, "{nanoseconds}");
 }
 
-/// The example writes `file_write_foo.txt`, the other one reads `fib.c`, each where it is run.
+/// The first example writes `file_write_foo.txt`, the other one reads `fib.c`, each in its current folder.
 #[test]
 fn a_script_opens_files_of_the_named_folders_alone() {
     let examples = examples();
@@ -172,7 +172,7 @@ fn a_script_opens_files_of_the_named_folders_alone() {
     run(elsewhere.path(), &["--bin", writes, "--allow-path", "."]);
     assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
     fs::remove_file(&written).unwrap();
-    // What the user names to the script is named.
+    // A name in the script's arguments counts as named by the user.
     run(elsewhere.path(), &["--bin", writes, "--", "file_write_foo.txt"]);
     assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
     let mut reported = command(&[OURS], elsewhere.path(), &["--bin", reads]);
@@ -185,9 +185,9 @@ fn arguments_and_calls_for_files_reach_every_mode() {
     let folder = examples();
     let output = run(folder.path(), &["--bin", "file_operations", "--mode", "full"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    // The published program ends in `invalid syscall 9003` here.
+    // The published program ends with `invalid syscall 9003` here.
     assert!(output.status.success() && text.ends_with("Run result: 0\nAll cycles: 52738(51.5K)\n"), "{text}");
-    // It panics where a script is replaced by another one.
+    // The published program panics if a script is replaced.
     let output = run(folder.path(), &["--tx-file", "exec.json", "--mode", "full"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let tree = "Spawn tree: 0                    cell_dep[0][0..98424]\n\
@@ -196,7 +196,7 @@ fn arguments_and_calls_for_files_reach_every_mode() {
     assert!(text.contains("Actual run: start\nScript log: exec_caller\n"), "{text}");
 }
 
-/// A script that has itself dumped goes on from there when the dump is run.
+/// A script that dumps itself resumes from that point when the dump runs.
 #[test]
 fn a_dump_goes_on_where_it_was_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn a_script_that_takes_long_is_given_to_native_code() {
     let words = ["--bin", "long"];
     let mut ran = command(&[OURS], folder.path(), &words);
     let output = ran.env("XDG_CACHE_HOME", kept.path()).env_remove("ANTARES_CACHE").output().unwrap();
-    // Whom the host may be asked for is interpreted.
+    // A script that may call the host is interpreted.
     let expected = run(folder.path(), &["--bin", "long", "--read-file", "long"]);
     let expected = String::from_utf8(expected.stdout).unwrap();
     assert!(expected.starts_with("Run result: 3\nAll cycles: "));
@@ -230,7 +230,7 @@ fn a_script_that_takes_long_is_given_to_native_code() {
     assert!(fs::read_dir(kept.path()).unwrap().count() > 0, "no native code was made");
 }
 
-/// What the process of a script has, as the kernel tells it.
+/// The resources of a script's process according to the kernel.
 #[test]
 fn the_process_of_a_script_has_nothing_but_its_pipes() {
     let folder = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ fn the_process_of_a_script_has_nothing_but_its_pipes() {
         assert!(status.lines().any(|found| found == line), "{line} is not in {status}");
     }
     let child = fs::read_to_string(&children).unwrap();
-    // Only root may look, since it cannot be dumped.
+    // Only root has access, because the process is not dumpable.
     if let Ok(open) = fs::read_dir(format!("/proc/{}/fd", child.trim())) {
         assert_eq!(open.count(), 3);
     }
@@ -278,7 +278,7 @@ fn coverage_counts_the_lines_of_a_file() {
     let source = folder.path().join("covered.c");
     assert!(lcov.contains(&format!("SF:{}\n", source.display())), "{lcov}");
     assert!(lcov.contains("DA:4,0\n") && lcov.contains("DA:6,1\n"), "{lcov}");
-    // The published program has these two the other way round.
+    // The published program swaps these two.
     let figure = |key: &str| {
         let line = lcov.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.parse::<u32>().unwrap()
@@ -309,7 +309,7 @@ fn coverage_reads_regular_files_and_ends_with_them() {
     assert!(lcov.len() < 4096, "{} bytes", lcov.len());
 }
 
-/// A program with debug data, built here; none without the compiler.
+/// A program with debug data, built here; `None` without the compiler.
 fn with_debug_data() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let source: PathBuf = folder.path().join("covered.c");

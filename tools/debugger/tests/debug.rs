@@ -1,4 +1,4 @@
-//! `antares debug` with gdb-multiarch, by scripts of gdb's: what an author sees, forwards and backwards.
+//! `antares debug` with gdb-multiarch and gdb scripts: an author's view, forwards and backwards.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 #[path = "debug/gdb.rs"]
 mod gdb;
 
-/// Far beyond what anything here takes.
+/// Far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The number of the line of `debugged.c` with this mark, among those of one case.
@@ -80,7 +80,7 @@ fn a_failure_is_stopped_at_and_gone_back_from() {
     let text = said(&folder, &["script.elf"], commands);
     let parts = ["SIGSEGV", "failing.c", "#0 ", "=> 0x", "SIGSEGV", "terminated with signal SIGSEGV"];
     assert_in_order(&text, &parts);
-    // An exit with another code than 0 is the end, unless it is asked for.
+    // By default, a nonzero exit is the end.
     let folder = self::folder(&debugged("SPOILED").unwrap());
     assert_in_order(&said(&folder, &["script.elf"], "continue\n"), &["exited with code 05"]);
     let commands = "continue\nprint $a0\nprint $a7\nreverse-stepi\ncontinue\ncontinue\n";
@@ -123,7 +123,7 @@ fn a_transaction_s_script_has_symbols_by_itself() {
     let parts = ["Hardware watchpoint 1: buffer[0]", "New value", "$1 = ", "$2 = 0"];
     let named = ["--tx", "tx.json", "--group", "lock", "--cell", "input.0"];
     assert_in_order(&said(&folder, &named, commands), &parts);
-    // The only one needs no name; of several, they are told.
+    // A single group needs no name; several are listed.
     assert_in_order(&said(&folder, &named[..2], commands), &parts);
     let lock = r#""type": null},
       "data": "0x", "header""#;
@@ -143,7 +143,7 @@ fn a_transaction_s_script_has_symbols_by_itself() {
     );
 }
 
-/// A process that is ended whatever happens.
+/// A process that is killed on drop.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -164,7 +164,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// `antares debug` that waits for gdb, and where.
+/// `antares debug` waiting for gdb, and its address.
 fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
     let file = folder.path().join("address");
     let words = [&["debug", "--address-file", "address"], words].concat();
@@ -179,7 +179,7 @@ fn it_ends_with_its_only_client() {
     let folder = folder(&debugged("SPINS").unwrap());
     let (mut server, address) = waiting(&folder, &["script.elf", "--", "100000000000"]);
     let client = TcpStream::connect(&address).unwrap();
-    // Nobody else is served.
+    // Other clients are not served.
     wait_for("the door is shut", || TcpStream::connect(&address).is_err().then_some(()));
     drop(client);
     let status = wait_for("it ends", || server.0.try_wait().unwrap());

@@ -1,5 +1,5 @@
-//! `antares debug` and `ckb-debugger --mode gdb`: transactions with several programs, system calls, and
-//! instructions that are executed as one.
+//! `antares debug` and `ckb-debugger --mode gdb`: transactions with several programs, system calls, and fused
+//! instructions.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 #[path = "debug/gdb.rs"]
 mod gdb;
 
-/// The examples of the published program, in a folder in which files may be made.
+/// The examples of the published program, in a writable folder.
 fn examples() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(debugger_examples().unwrap()).unwrap() {
@@ -61,8 +61,8 @@ fn symbols_are_those_of_the_vm_that_stopped() {
     assert_in_order(&text, &parts);
 }
 
-/// A lock that loads a library from its second cell dep, whose functions are known by name as soon as it is
-/// there: forwards, and no longer before it.
+/// A lock that loads a library from its second cell dep. The library's functions have names only while it is
+/// loaded, forwards and backwards.
 #[test]
 fn symbols_of_loaded_code_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn system_calls_are_caught_by_name_for_a_gdb_that_cannot() {
     assert_in_order(&text, &parts);
 }
 
-/// A client of gdb's protocol that knows nothing else.
+/// A client that only supports gdb's protocol.
 struct Client(TcpStream);
 
 impl Client {
@@ -142,7 +142,7 @@ impl Client {
     }
 }
 
-/// `antares debug` that waits, and where.
+/// `antares debug` waiting for gdb, and its address.
 fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
     let words = [&["debug", "--address-file", "address"], words].concat();
     let mut server = Ends(antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap());
@@ -204,7 +204,7 @@ fn lldb_goes_forward_and_back_to_a_breakpoint() {
     assert_in_order(&text, &parts);
 }
 
-/// What newer gdbs ask for with `catch syscall`.
+/// The requests of newer gdbs for `catch syscall`.
 #[test]
 fn system_calls_are_caught_by_the_protocol() {
     let folder = folder(&debugged("WRITTEN").unwrap());
@@ -218,8 +218,8 @@ fn system_calls_are_caught_by_the_protocol() {
     assert_eq!(client.request("vCont;c"), "W00");
 }
 
-/// ckb-vm executes `lui` and `addiw` of one register as one. A breakpoint on the second stops before both,
-/// unless one is there already.
+/// ckb-vm fuses `lui` and `addiw` of one register. A breakpoint on the second stops before both, unless the
+/// first also has one.
 #[test]
 fn a_breakpoint_inside_of_two_instructions_in_one_stops_before_them() {
     // nop; lui a0, 0x12; addiw a0, a0, 5; li a0, 0; li a7, 93; ecall
@@ -243,7 +243,7 @@ impl Drop for Ends {
     }
 }
 
-/// `ckb-debugger --mode gdb`, what it printed until it listened, and where that is.
+/// `ckb-debugger --mode gdb`, its output up to the start of listening, and its address.
 fn mode_gdb(folder: &Path, words: &[&str]) -> (Ends, BufReader<ChildStdout>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ckb-debugger"));
     command.env("ANTARES_CACHE", "off").current_dir(folder).stdout(Stdio::piped());
@@ -262,7 +262,7 @@ fn mode_gdb(folder: &Path, words: &[&str]) -> (Ends, BufReader<ChildStdout>, Str
     }
 }
 
-/// gdb alone, as the guide of ckb-debugger has it.
+/// gdb without files, as in ckb-debugger's guide.
 fn gdb_at(folder: &Path, address: &str, commands: &str) -> String {
     let settings = "set pagination off\nset confirm off\nset width 0\n";
     fs::write(folder.join("commands"), format!("{settings}target remote {address}\n{commands}")).unwrap();
@@ -287,7 +287,7 @@ fn next_lines(from: &mut BufReader<ChildStdout>, count: usize) -> Vec<String> {
     lines
 }
 
-/// Lines are those of ckb-debugger 1.1.1's source.
+/// Lines from ckb-debugger 1.1.1's source.
 #[test]
 fn mode_gdb_serves_one_gdb_after_another() {
     let folder = examples();

@@ -1,5 +1,5 @@
-//! `antares debug` behind an editor, without the editor: its adapters are spoken to as it does, by the launch
-//! configurations of docs/debugging.md.
+//! `antares debug` with the debug adapters of editors, without an editor: the test speaks the adapters'
+//! protocols, with the launch configurations of docs/debugging.md.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -22,10 +22,10 @@ use tempfile::TempDir;
 #[allow(dead_code, reason = "no files of commands here")]
 mod gdb;
 
-/// Far beyond what anything here takes.
+/// Far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Where the guest's build says that its source is.
+/// Source folder according to the guest's build.
 const BUILT: &str = "/guests/debugged";
 
 /// The number of the line of `debugged.c` with this mark.
@@ -46,7 +46,7 @@ fn configuration(kind: &str, folder: &Path, address: &str) -> Value {
     serde_json::from_str(&block.replace("127.0.0.1:9999", address)).unwrap()
 }
 
-/// A process that is ended whatever happens.
+/// A process that is killed on drop.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -56,7 +56,7 @@ impl Drop for Ends {
     }
 }
 
-/// `antares debug` that waits, and where.
+/// `antares debug` waiting for gdb, and its address.
 fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
     let words = [&["debug", "--address-file", "address", "script.elf"], words].concat();
     let mut server = Ends(antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap());
@@ -69,12 +69,12 @@ fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
     }
 }
 
-/// A program that is spoken to, and what it says, a message at a time.
+/// An adapter's process, and its messages.
 struct Adapter<T> {
     child: Ends,
     stdin: ChildStdin,
     heard: Receiver<T>,
-    /// Says what is of use later, too.
+    /// Whether to store a message for later.
     is_kept: fn(&T) -> bool,
     kept: Vec<T>,
     log: Vec<String>,
@@ -100,7 +100,7 @@ impl<T: Send + ToString + 'static> Adapter<T> {
         Self { child: Ends(child), stdin, heard, is_kept, kept: Vec::new(), log: Vec::new() }
     }
 
-    /// The next message that is wanted.
+    /// The next wanted message.
     #[track_caller]
     fn hear(&mut self, what: &str, is_wanted: impl Fn(&T) -> bool) -> T {
         if let Some(at) = self.kept.iter().position(&is_wanted) {
@@ -139,7 +139,7 @@ fn read_message(from: &mut BufReader<ChildStdout>) -> Option<Value> {
 }
 
 impl Adapter<Value> {
-    /// Sends a request, and gives its number.
+    /// Sends a request, and returns its number.
     fn send(&mut self, command: &str, arguments: Value) -> u64 {
         let number = self.log.len() as u64 + 1;
         let request = json!({"seq": number, "type": "request", "command": command, "arguments": arguments});
@@ -163,7 +163,7 @@ impl Adapter<Value> {
         self.hear(name, |message| message["event"] == name)["body"].take()
     }
 
-    /// Sets breakpoints by line, as those that are in the file from now on.
+    /// Replaces the breakpoints of the file by those at these marks.
     #[track_caller]
     fn break_at(&mut self, folder: &Path, marks: &[&str]) {
         let source = json!({"name": "debugged.c", "path": folder.join("debugged.c")});
@@ -176,7 +176,7 @@ impl Adapter<Value> {
         );
     }
 
-    /// Functions and lines of the calls under way, and the innermost one's number.
+    /// Functions and lines of the active calls, and the innermost one's number.
     #[track_caller]
     fn stack(&mut self) -> (Vec<String>, Value) {
         let frames = self.request("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
@@ -185,7 +185,7 @@ impl Adapter<Value> {
         (frames.iter().map(reported).collect(), frames[0]["id"].clone())
     }
 
-    /// Attaches by the docs' configuration. lldb-dap answers when the breakpoints are there.
+    /// Attaches with the docs' configuration. lldb-dap answers after the breakpoints are set.
     fn attach(&mut self, configuration: Value, set: impl FnOnce(&mut Self)) {
         let client = json!({"clientID": "vscode", "adapterID": "lldb-dap", "pathFormat": "path",
                             "linesStartAt1": true, "columnsStartAt1": true});
@@ -199,15 +199,15 @@ impl Adapter<Value> {
     }
 }
 
-/// lldb-dap, as VS Code's extension "LLDB DAP" starts it.
+/// lldb-dap, started like VS Code's extension "LLDB DAP" does.
 fn lldb_dap() -> Adapter<Value> {
-    // A stop may be told before the answer to what led there.
+    // A stop may arrive before the answer to the request that caused it.
     let is_kept =
         |message: &Value| matches!(message["event"].as_str(), Some("stopped" | "exited" | "terminated"));
     Adapter::start(Command::new("lldb-dap-22"), read_message, is_kept)
 }
 
-/// The guest's configuration: it was built elsewhere.
+/// The guest's configuration, with its original source folder.
 fn of_guest(folder: &TempDir, address: &str) -> Value {
     let folder = folder.path();
     fs::copy(source_folder().join(DEBUGGED), folder.join("debugged.c")).unwrap();
@@ -228,7 +228,7 @@ fn an_editor_goes_forward_by_lldb_s_adapter() {
     let spoils = line("spoils");
     assert_eq!(stack[0], format!("store {spoils}"));
     assert!(stack[1].starts_with("fill ") && stack[2].starts_with("script "), "{stack:?}");
-    // Its arguments, by name.
+    // The function's arguments, by name.
     let scopes = adapter.request("scopes", json!({"frameId": frame}));
     assert_eq!(scopes["scopes"][0]["name"], "Locals");
     let locals = json!({"variablesReference": scopes["scopes"][0]["variablesReference"]});
@@ -263,7 +263,7 @@ fn an_editor_pauses_a_script() {
     let configuration = of_guest(&folder, &address);
     adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["calls"]));
     adapter.event("stopped");
-    // The answer may come before or after it runs.
+    // The answer may arrive before or after the script runs.
     adapter.send("continue", json!({"threadId": 1}));
     adapter.event("continued");
     adapter.request("pause", json!({"threadId": 1}));
@@ -281,7 +281,7 @@ fn read_line(from: &mut BufReader<ChildStdout>) -> Option<String> {
 }
 
 impl Adapter<String> {
-    /// Sends a command, and gives its result.
+    /// Sends a command, and returns its result.
     #[track_caller]
     fn command(&mut self, command: &str) -> String {
         let number = 1000 + self.log.len();
@@ -304,8 +304,8 @@ impl Adapter<String> {
     }
 }
 
-/// What Microsoft's extension sends gdb for a launch by `miDebuggerServerAddress`, as its source has it. The
-/// extension itself is not here.
+/// The commands that Microsoft's extension sends to gdb for a launch by `miDebuggerServerAddress`, according to
+/// its source. The extension itself is not used.
 #[test]
 fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     let folder = folder(&debugged("SPOILED").unwrap());
@@ -320,7 +320,7 @@ fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     gdb.done(&format!("-environment-cd {}", word("cwd")));
     gdb.done(&format!("-file-exec-and-symbols {}", word("program")));
     gdb.done("-interpreter-exec console \"show architecture\"");
-    // There is none, which the extension does not mind.
+    // There is no `main`, which the extension tolerates.
     gdb.command("-break-insert main");
     gdb.done(&format!("-target-select remote {}", word("miDebuggerServerAddress")));
     let [spoils, checks] = ["spoils", "checks"].map(line);
@@ -346,7 +346,7 @@ fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     gdb.done("-exec-next");
     let stop = gdb.stopped();
     assert!(stop.contains("end-stepping-range"), "{stop}");
-    // As `-exec reverse-next` in the debug console.
+    // Like `-exec reverse-next` in the debug console.
     gdb.done("-interpreter-exec console \"reverse-next\"");
     let back = gdb.stopped();
     assert!(

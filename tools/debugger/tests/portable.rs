@@ -1,5 +1,5 @@
-//! The program that runs where Antares does not, compared with what the published ckb-debugger printed: as it
-//! is built here, or as `ANTARES_FOREIGN` names it with what it is run by: `wine64 ckb-debugger-portable.exe`.
+//! Compares the portable program with the published ckb-debugger: the one built here, or the one in
+//! `ANTARES_FOREIGN` with its launcher: `wine64 ckb-debugger-portable.exe`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use goldens::{JAVASCRIPT, LINES, SCRIPTS, assert_goldens, examples, javascript};
 #[allow(dead_code, reason = "ckb_debugger.rs uses all of it")]
 mod goldens;
 
-/// The program and what it is run by.
+/// The program and its launcher.
 fn program() -> Vec<String> {
     let foreign = std::env::var("ANTARES_FOREIGN").unwrap_or_default();
     let words: Vec<String> = foreign.split_whitespace().map(str::to_owned).collect();

@@ -1,5 +1,4 @@
-//! The core alone: where a script stops, forwards and backwards, and that any way to a moment leads to the
-//! same one.
+//! The core alone: where a script stops, forwards and backwards, and that all replays to a moment are equal.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -13,7 +12,7 @@ use antares_guests::{debugged, failing};
 use antares_transaction::{AsLock, Environment};
 use antares_verifier::{CellName, GroupKind};
 
-/// Lines that were told.
+/// Reported lines.
 type Lines = Arc<Mutex<Vec<String>>>;
 
 fn target(elf: Vec<u8>, args: &[&str]) -> Target {
@@ -82,7 +81,7 @@ fn a_watch_leads_back_to_who_spoiled_it_and_on_again() {
     assert_eq!(*lines.lock().unwrap(), ["begins", "filled"]);
 }
 
-/// Steps of `vm` from here to where it is no more, and the stop behind them.
+/// Steps of `vm` from here to its end, and the stop after them.
 fn steps(debuggee: &mut Debuggee, vm: u64) -> (Vec<(u64, u64, Registers)>, Stop) {
     let mut seen = vec![moment(debuggee)];
     loop {
@@ -107,7 +106,7 @@ fn steps_back_undo_steps() {
     assert_eq!(debuggee.vms().collect::<Vec<_>>(), [0, 1]);
     let (second, stop) = steps(&mut debuggee, 1);
     assert_eq!(stop, Stop::Exited(5));
-    // Each VM's own, from the end of all.
+    // Each VM's own, from the end of the run.
     for (vm, seen) in [(1, second), (0, first)] {
         let (mut debuggee, _) = begin(target(elf.clone(), &[]));
         assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Exited(5));
@@ -198,7 +197,7 @@ fn errors_stop_where_they_are() {
         let at = moment(&mut debuggee);
         assert!(is_it(&go(&mut debuggee, Resume::Continue), true), "{case}");
         assert_eq!(go(&mut debuggee, Resume::StepBack(vm)), Stop::Stepped, "{case}");
-        // What cannot be decoded is an error as soon as it comes next.
+        // An invalid instruction fails as soon as it is next.
         let mut stop = go(&mut debuggee, Resume::Step(vm));
         assert_eq!(moment(&mut debuggee), at, "{case}");
         if stop == Stop::Stepped {
@@ -239,7 +238,7 @@ fn a_limit_of_cycles_is_an_error_where_it_is_met() {
     assert!((99_000..=100_000).contains(&cycles), "{cycles}");
 }
 
-/// Far enough for several images on the way, in both directions, and with the same moments.
+/// Far enough for several images along the run, in both directions, with equal moments.
 #[test]
 fn far_moments_are_the_same_from_both_sides() {
     let elf = debugged("SPINS").unwrap();
@@ -260,13 +259,13 @@ fn far_moments_are_the_same_from_both_sides() {
     assert_eq!(moment(&mut debuggee), behind);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Exited(0));
     assert_eq!(*lines.lock().unwrap(), ["spun"]);
-    // The cycles are those of a run that nobody looks at: of one with another way through images.
+    // The cycles are those of a run without a debugger, and of one with other images.
     let (mut other, _) = begin(target(elf, &["4000000"]));
     assert_eq!(go(&mut other, Resume::Continue), Stop::Exited(0));
     assert_eq!(other.cycles(), debuggee.cycles());
 }
 
-/// A debugger that has sent everything that it sends.
+/// A debugger that has already sent everything.
 struct Sent {
     bytes: Vec<u8>,
     answers: Arc<Mutex<Vec<u8>>>,

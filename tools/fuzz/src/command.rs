@@ -1,5 +1,5 @@
-//! `antares fuzz`: runs a script or a transaction with mutated fields in sandboxed processes. This process
-//! starts them, stores what they find, and passes new inputs on to the others.
+//! `antares fuzz`: runs a script or a transaction with mutated fields in sandboxed processes. Starts them,
+//! stores their findings, and distributes new inputs among them.
 
 mod folder;
 mod target;
@@ -31,29 +31,29 @@ use signal_hook::{
 use folder::{Folder, StoredFinding};
 use target::Target;
 
-/// How often it is told how far it is.
+/// Interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// How long processes may take to end.
+/// Maximum time for processes to end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// What came of it. Keys only grow.
+/// The result. Keys are only added.
 #[derive(Debug, Default, Serialize)]
 struct FuzzReport {
     runs: u64,
     runs_per_second: u64,
-    /// Those that native code did not carry to the end.
+    /// Runs that native code did not complete.
     interpreted_runs: u64,
     accepted: u64,
-    /// Counters that were reached, by the process that reached most.
+    /// Reached counters, of the process with the most.
     edges: u64,
-    /// Inputs that this session has added to the corpus.
+    /// Inputs that this session added to the corpus.
     new_inputs: u64,
     cycles: u64,
     seconds: f64,
     findings: Vec<StoredFinding>,
 }
 
-/// Does what `args` say.
+/// Runs the command.
 pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(args)?;
     let folder = Folder::open(&args.output, &target)?;
@@ -69,16 +69,16 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
     Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// From the thread that listens to a process.
+/// Events from the threads that read from processes.
 enum Heard {
     News(FuzzNews),
-    /// It says nothing more.
+    /// The process closed its pipe.
     Silence,
-    /// The user has enough, whatever the number: from the thread that hears Ctrl-C.
+    /// The user requested an end, from the Ctrl-C thread; the process index is irrelevant.
     Interrupted,
 }
 
-/// The processes at work.
+/// The running processes.
 struct Session {
     processes: Vec<Process>,
     heard: mpsc::Receiver<(usize, Heard)>,
@@ -129,7 +129,7 @@ impl Session {
         })
     }
 
-    /// Until all processes are done, time is, or the user has enough. Who asks twice does not wait for them.
+    /// Runs until all processes end, the time is over, or the user interrupts. A second Ctrl-C does not wait.
     fn lead(&mut self, args: &FuzzArgs, target: &Target, folder: &Folder) -> Result<(), Failure> {
         let mut end = args.time.map(|seconds| self.began + Duration::from_secs(seconds));
         while self.processes.iter().any(|process| !process.is_over) {
@@ -153,7 +153,7 @@ impl Session {
             if (is_late || has_enough) && !self.is_stopping {
                 self.is_stopping = true;
                 end = Some(Instant::now() + LAST_WORDS);
-                // Whoever has ended does not hear it.
+                // A process that has ended does not receive it.
                 self.processes
                     .iter_mut()
                     .for_each(|process| drop(process.worker_process.notify(&FuzzRequest::Stop)));
@@ -250,7 +250,7 @@ fn start_one(
         sender.send((index, Heard::News(news))).is_ok() && !is_last
     };
     let (worker_process, reader) = StandaloneWorker::start(program, job, hear).map_err(failed)?;
-    // How reading ended does not matter: there is nothing more to hear.
+    // The reader's result does not matter: there is nothing more to receive.
     thread::spawn(move || {
         let _ = reader.join();
         let _ = silence.send((index, Heard::Silence));

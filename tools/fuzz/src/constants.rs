@@ -1,13 +1,13 @@
-//! Words that a script knows: texts in its file, numbers in its code, and numbers at which sums overflow.
+//! Words of a script: texts in its file, numbers in its code, and numbers that cause overflows.
 
 use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_ir::Op;
 
-/// Words, at most.
+/// Maximum words.
 const WORDS_MAX: usize = 1024;
 /// Bytes of a text.
 const TEXT_BYTES: std::ops::RangeInclusive<usize> = 3..=64;
-/// Operations that are looked at, at most.
+/// Maximum operations to inspect.
 const OPERATIONS_MAX: u64 = 2_000_000;
 
 /// The words of `elf`, each once, in order.
@@ -21,7 +21,7 @@ pub(crate) fn words(elf: &[u8], vm_version: u32) -> Vec<Vec<u8>> {
     words
 }
 
-/// Numbers of 4, 8 and 16 bytes at which something turns over.
+/// Boundary values of 4, 8 and 16 bytes.
 fn edges() -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     for bytes in [4, 8, 16] {
@@ -34,7 +34,7 @@ fn edges() -> Vec<Vec<u8>> {
     words
 }
 
-/// Constants of the lifted program that are not small, in as many bytes as they take.
+/// Large constants of the lifted program, in 4 or 8 bytes.
 fn numbers(elf: &[u8], vm_version: u32) -> Vec<Vec<u8>> {
     let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
     let limits = CompileLimits::default();
@@ -56,11 +56,11 @@ fn numbers(elf: &[u8], vm_version: u32) -> Vec<Vec<u8>> {
     numbers.into_iter().map(word).take(WORDS_MAX / 2).collect()
 }
 
-/// Lines of printable bytes.
+/// Printable texts.
 fn texts(elf: &[u8]) -> Vec<Vec<u8>> {
     let lines = elf.split(|byte| !(0x20..0x7f).contains(byte));
     let lines = lines.filter(|line| TEXT_BYTES.contains(&line.len()));
-    // What is a name of a section or a compiler stands at the end.
+    // Names of sections and of the compiler come last.
     lines.map(<[u8]>::to_vec).take(WORDS_MAX / 4).collect()
 }
 

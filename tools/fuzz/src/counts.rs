@@ -1,4 +1,4 @@
-//! Counters as the corpus sees them: how often, in classes; and which classes were reached so far.
+//! Coverage for the corpus: counters in classes, and the classes reached so far.
 
 use std::{borrow::Cow, cell::Cell, rc::Rc};
 
@@ -9,11 +9,11 @@ use libafl::{
 };
 use libafl_bolts::Named;
 
-/// What was reached: for each counter the classes that it had, one bit each.
+/// The reached classes of each counter, one bit each.
 #[derive(Debug)]
 pub(crate) struct Reached {
     classes: Vec<u8>,
-    /// Counters that were ever more than zero.
+    /// Counters that were ever nonzero.
     pub(crate) edges: u64,
 }
 
@@ -22,8 +22,8 @@ impl Reached {
         Self { classes: vec![0; counters], edges: 0 }
     }
 
-    /// Adds what a run has counted; whether some of it is news. Most counters of a run are zero, and eight of
-    /// them are passed over at once.
+    /// Adds the counters of a run; returns whether they are new. Skips zeros eight at a time, because most
+    /// are zero.
     pub(crate) fn add(&mut self, counted: &[u8]) -> bool {
         let mut is_news = false;
         let (counted, _) = counted.as_chunks::<8>();
@@ -45,8 +45,8 @@ impl Reached {
     }
 }
 
-/// 1, 2, 3, 4 to 7, 8 to 15, up to 31, up to 127, more: as afl has them, so that a loop that goes once more
-/// is not always news.
+/// Classes 1, 2, 3, 4 to 7, 8 to 15, up to 31, up to 127, more, as in afl: one more pass of a loop is not
+/// always new.
 fn class_of(count: u8) -> u8 {
     match count {
         0 => 0,
@@ -61,8 +61,8 @@ fn class_of(count: u8) -> u8 {
     }
 }
 
-/// Tells libafl whether the last run is news. Its own feedback goes over all counters one by one, which takes
-/// longer than most scripts.
+/// Feedback for libafl: whether the last run is new. libafl's own feedback scans all counters one by one, which
+/// takes longer than most scripts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct News(pub(crate) Rc<Cell<bool>>);
 

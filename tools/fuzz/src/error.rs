@@ -1,14 +1,14 @@
-//! Why there is no fuzzing.
+//! Errors of fuzzing.
 
 use libafl::Error;
 
-/// Why there is no fuzzing.
+/// Why fuzzing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FuzzError {
-    /// The job makes no sense.
+    /// The job is invalid.
     #[error("{0}")]
     Job(String),
-    /// libafl fails.
+    /// libafl failed.
     #[error("libafl: {0}")]
     Library(String),
     /// The parent is gone.

@@ -1,4 +1,4 @@
-//! One run: the transaction with an input's bytes in its fields, and where its scripts went.
+//! One run: the transaction with an input's bytes in its fields, and the coverage of its scripts.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use antares_vm::{CountedMachine, CountingSession, MachineSession, NativeMachine}
 
 use crate::{FuzzError, FuzzInput};
 
-/// Who runs scripts and counts where they go.
+/// The machines that run scripts and count coverage.
 #[derive(Clone)]
 pub enum Machines {
-    /// Native code of counted builds.
+    /// Native code of instrumented builds.
     Native(Arc<MachineSession>),
     /// ckb-vm's interpreter in Rust.
     Interpreter(Arc<CountingSession>),
@@ -26,39 +26,39 @@ pub enum Machines {
 pub enum End {
     /// All scripts accepted the transaction.
     Accepted,
-    /// A script exited with another code than 0.
+    /// A script exited with a nonzero code.
     Exit {
         /// The code.
         code: i8,
-        /// The script, as `Inputs[0].Lock`.
+        /// The script: `Inputs[0].Lock`.
         source: String,
     },
     /// A script failed.
     Failed {
-        /// ckb-vm's name of the error, else ckb-script's.
+        /// ckb-vm's name of the error, or else ckb-script's.
         error: String,
         /// The script.
         source: String,
-        /// All that is known of it.
+        /// The error's full text.
         detail: String,
     },
-    /// A script passed the limit of cycles.
+    /// A script exceeded the cycle limit.
     Cycles {
         /// The script.
         source: String,
     },
-    /// No script ran: ckb refuses the transaction.
+    /// No script ran: ckb rejects the transaction.
     Unresolved,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
     pub end: End,
     /// Cycles of all scripts.
     pub cycles: u64,
-    /// Whether native code ran to the end.
+    /// Whether native code completed the run.
     pub is_native: bool,
 }
 
@@ -74,10 +74,10 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// For the transaction of `document` and what `job` says of runs.
+    /// Creates an executor for the transaction in `document`, with the run settings of `job`.
     ///
     /// # Errors
-    /// The transaction or a name cannot be read, or there is no such field.
+    /// The transaction or a name is malformed, or there is no such field.
     pub fn new(job: &FuzzJob, document: &[u8], machines: Machines) -> Result<Self, FuzzError> {
         let mock = Mock::from_document(document, &[]).map_err(|error| FuzzError::Job(error.to_string()))?;
         let mock = mock.hashed().sharing(job.libraries.iter().map(|one| &one.elf));
@@ -97,20 +97,20 @@ impl Executor {
         Ok(Self { mock, names, environment, selection, limits, machines })
     }
 
-    /// The same on other machines.
+    /// A copy that uses other machines.
     #[must_use]
     pub fn on(&self, machines: Machines) -> Self {
         Self { machines, ..self.clone() }
     }
 
-    /// What the fields hold in the transaction as it is.
+    /// The original content of the fields.
     #[must_use]
     pub fn given(&self) -> FuzzInput {
         let held = |name: &FieldName| self.mock.field(*name).map(|bytes| bytes.to_vec());
         FuzzInput(self.names.iter().map(|name| held(name).unwrap_or_default()).collect())
     }
 
-    /// Names of the fields in which `fields` differs from the transaction as it is.
+    /// Names of the fields in `fields` that differ from the original transaction.
     #[must_use]
     pub fn changed(&self, fields: &FuzzInput) -> Vec<FieldName> {
         let given = self.given();
@@ -121,7 +121,7 @@ impl Executor {
     /// Runs the transaction with these fields.
     ///
     /// # Errors
-    /// There is no such script group.
+    /// The script group does not exist.
     pub fn run(&self, fields: &FuzzInput) -> Result<Ran, FuzzError> {
         let bytes = fields.0.iter().map(Vec::as_slice);
         let mock = self.mock.with_fields(self.names.iter().copied().zip(bytes));
@@ -134,7 +134,7 @@ impl Executor {
         }
     }
 
-    /// Lets `read` see the counters of the last run, and sets them to zero.
+    /// Passes the counters of the last run to `read`, and resets them.
     pub fn take_counters(&self, read: impl FnOnce(&mut [u8])) {
         match &self.machines {
             Machines::Native(session) => {

@@ -1,4 +1,4 @@
-//! The loop: an input is changed, runs, and is kept if it went where none went before.
+//! The fuzzing loop: mutates and runs inputs, and retains those that reach new coverage.
 
 use std::time::{Duration, Instant};
 
@@ -29,39 +29,39 @@ use crate::{
     state::State,
 };
 
-/// How often the parent hears how far it is.
+/// Interval of progress reports to the parent.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// Runs between two looks at the clock and at what the parent says.
+/// Runs between polls of the clock and of the parent's requests.
 const RUNS_BETWEEN_POLLS: u64 = 64;
-/// Changes of an input before another one is chosen.
+/// Mutations of an input before another one is selected.
 const RUNS_OF_ONE: usize = 64;
-/// Cycles of an input whose branches' operands are looked at, at most: that is done in an interpreter.
+/// Maximum cycles of an input for an analysis of branch operands, which uses an interpreter.
 const OPERANDS_CYCLES_MAX: u64 = 20_000_000;
 
-/// Places of errors of one kind that are told apart: a jump to anywhere fails everywhere.
+/// Maximum locations that distinguish errors of one kind: a jump to anywhere fails everywhere.
 const POSITIONS_MAX: usize = 4;
 
-/// Whoever wants to know.
+/// The receiver of results.
 pub trait Parent {
-    /// Hears.
+    /// Receives a message.
     ///
     /// # Errors
-    /// It is gone.
+    /// The parent is gone.
     fn notify(&mut self, news: FuzzNews) -> std::io::Result<()>;
 
-    /// What it wants, if it wants something now.
+    /// The parent's next request, if there is one.
     ///
     /// # Errors
-    /// It is gone.
+    /// The parent is gone.
     fn asks(&mut self) -> std::io::Result<Option<FuzzRequest>>;
 }
 
 type Library = StdFuzzer<NewOrAny, News, BytesInputConverter, NopInputFilter, ConstFeedback>;
 
-/// Does `job` on `machines` until it is done or the parent has enough.
+/// Runs `job` on `machines` until it is complete or the parent stops it.
 ///
 /// # Errors
-/// As [`FuzzError`] has them. That an invariant does not hold is no error.
+/// Those of [`FuzzError`]. A violated invariant is not an error.
 pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Result<(), FuzzError> {
     let executor = Executor::new(job, &job.document, machines.clone())?;
     let other = job.other.as_ref().map(|document| Executor::new(job, document, machines.clone()));
@@ -85,27 +85,27 @@ pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Resu
     Ok(())
 }
 
-/// Runs for libafl, and looks at each of them.
+/// Runs inputs for libafl, and judges them.
 struct Judged<'a> {
     executor: Executor,
     other: Option<Executor>,
     job: &'a FuzzJob,
     progress: FuzzProgress,
     reached: Reached,
-    /// The same of runs that end in an error: only one that goes elsewhere may be another bug.
+    /// Coverage of failed runs: a failure with new coverage may be another bug.
     reached_by_errors: Reached,
     news: News,
-    /// libafl's observers: there are none.
+    /// An empty list of libafl observers.
     nothing: (),
-    /// What the last run violated.
+    /// The violation of the last run.
     found: Option<Violation>,
-    /// Kinds of findings that the parent knows.
+    /// Kinds of findings that the parent already has.
     kinds: Vec<String>,
     last_cycles: u64,
 }
 
 impl Judged<'_> {
-    /// Runs `fields`: what that violates, and how it ended.
+    /// Runs `fields`; returns the violation and the result.
     fn judge(&self, fields: &FuzzInput) -> Result<(Option<Violation>, crate::Ran), FuzzError> {
         let ran = self.executor.run(fields)?;
         let other = self.other.as_ref().map(|other| other.run(fields)).transpose()?;
@@ -164,7 +164,7 @@ struct Fuzzing<'a> {
     state: State,
     events: NopEventManager,
     changes: Changes,
-    /// Tells what branches compare.
+    /// Records the operands of branches.
     teller: (Executor, std::sync::Arc<CountingSession>),
     last_news: Instant,
     findings: u32,
@@ -203,7 +203,7 @@ impl<'a> Fuzzing<'a> {
         })
     }
 
-    /// The transaction as it is, and the inputs that there are.
+    /// Runs the original transaction and the initial inputs.
     fn begin(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let given = self.judged.executor.given();
         let (found, ran) = self.judged.judge(&given)?;
@@ -228,14 +228,14 @@ impl<'a> Fuzzing<'a> {
         Ok(())
     }
 
-    /// Keeps `fields` whatever they reach.
+    /// Adds `fields` to the corpus, whatever they reach.
     fn add(&mut self, fields: FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let Self { library, state, judged, events, .. } = self;
         let id = library.add_input(state, judged, events, fields.clone())?;
         self.on_new_coverage(id, &fields, parent)
     }
 
-    /// Runs `fields`; keeps them if they are news, tells a finding.
+    /// Runs `fields`; retains them if they are new, and reports a violation.
     fn run(&mut self, fields: &FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let Self { library, state, judged, events, .. } = self;
         let (_, id) = library.evaluate_input(state, judged, events, fields)?;
@@ -255,7 +255,7 @@ impl<'a> Fuzzing<'a> {
         Ok(())
     }
 
-    /// `found` with its place, if it has one, and an interpreter finds it soon enough.
+    /// Adds the location to `found`, if it has one and the run is short enough for the interpreter.
     fn with_position(&self, found: Violation, fields: &FuzzInput) -> Result<Violation, FuzzError> {
         if !found.has_place || self.judged.last_cycles > OPERANDS_CYCLES_MAX {
             return Ok(found);
@@ -270,7 +270,7 @@ impl<'a> Fuzzing<'a> {
         })
     }
 
-    /// An input has gone where none went before: what its branches compare is looked at, too.
+    /// Handles an input with new coverage: also analyses the operands of its branches.
     fn on_new_coverage(
         &mut self,
         id: CorpusId,
@@ -279,7 +279,7 @@ impl<'a> Fuzzing<'a> {
     ) -> Result<(), FuzzError> {
         self.judged.progress.inputs += 1;
         parent.notify(FuzzNews::StoredFinding(fields.to_bytes()))?;
-        // What a script computes and compares with a signature is what a forger does not have.
+        // Do not learn operands that a forger cannot know: a script may compute a signature and compare it.
         if !self.job.invariants.accepts_other && self.judged.last_cycles <= OPERANDS_CYCLES_MAX {
             self.teller.0.run(fields)?;
             self.teller.0.take_counters(|_| ());
@@ -298,7 +298,7 @@ impl<'a> Fuzzing<'a> {
         let run = self.judged.progress.runs;
         let given = self.job.invariants.accepts_other.then(|| self.judged.executor.given());
         let judged = &self.judged;
-        // A finding of changed fields may be one of fewer; any other stays what it is.
+        // A finding with changed fields may become one with fewer of them; others must remain the same.
         let is_same = |violation: &Violation| match given {
             Some(_) if found.kind.starts_with("accepts ") => violation.kind.starts_with("accepts "),
             _ => violation.kind == found.kind,
@@ -364,7 +364,7 @@ impl<'a> Fuzzing<'a> {
         self.is_stopped || is_over || self.findings >= self.job.findings_max.max(1)
     }
 
-    /// Tells how far it is, and hears what the parent wants.
+    /// Reports progress, and handles the parent's requests.
     fn poll(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         if self.last_news.elapsed() >= PROGRESS {
             self.last_news = Instant::now();

@@ -1,4 +1,4 @@
-//! An input: the bytes of the fields that change.
+//! An input: the bytes of the mutated fields.
 
 use crate::job::FieldBytes;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ pub struct FuzzInput(pub Vec<Vec<u8>>);
 impl Input for FuzzInput {}
 
 impl FuzzInput {
-    /// `count` fields; those that are missing are empty, others are left out.
+    /// `count` fields: adds empty ones or omits the last ones as needed.
     #[must_use]
     pub fn of(bytes: &[Bytes], count: usize) -> Self {
         let mut fields: Vec<_> = bytes.iter().take(count).map(|bytes| bytes.to_vec()).collect();
@@ -20,13 +20,13 @@ impl FuzzInput {
         Self(fields)
     }
 
-    /// For the parent.
+    /// The fields as a message to the parent.
     #[must_use]
     pub fn to_bytes(&self) -> FieldBytes {
         self.0.iter().map(|bytes| Bytes::copy_from_slice(bytes)).collect()
     }
 
-    /// Bytes of all fields.
+    /// Total bytes of all fields.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.iter().map(Vec::len).sum()

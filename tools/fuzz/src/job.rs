@@ -1,49 +1,49 @@
-//! Messages between a process that fuzzes and its parent.
+//! Messages between a fuzzing process and its parent.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use antares_hosted::job::{CellName, GroupKind, Rules};
 
-/// What one process is to do.
+/// The job of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FuzzJob {
     /// The document of `antares_transaction::Mock`.
     pub document: Bytes,
-    /// The same transaction with another script in it, which must agree with the first on what is accepted.
+    /// The same transaction with another script, which must accept the same inputs.
     pub other: Option<Bytes>,
     /// The rules.
     pub rules: Rules,
-    /// The script group that runs; all if none is named.
+    /// The script group to run; all if `None`.
     pub group: Option<(GroupKind, CellName)>,
-    /// Names of the fields that change, as `antares_transaction::FieldName` has them.
+    /// Names of the mutated fields, in the form of `antares_transaction::FieldName`.
     pub fields: Vec<String>,
-    /// Bytes of a field, at most.
+    /// Maximum bytes of a field.
     pub field_bytes_max: u32,
     /// Native code of programs.
     pub libraries: Vec<FuzzLibrary>,
     /// Bits of a counter's number.
     pub counter_bits: u8,
-    /// Whether ckb-vm's interpreter in Rust counts, without native code.
+    /// Whether ckb-vm's Rust interpreter counts, instead of native code.
     pub interprets: bool,
-    /// What is a finding.
+    /// The conditions for findings.
     pub invariants: Invariants,
-    /// Inputs to begin with, beside the fields as the transaction has them.
+    /// Initial inputs, in addition to the original fields.
     pub seeds: Vec<FieldBytes>,
-    /// Where the drawing of numbers begins.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Runs of scripts after which it ends.
+    /// Maximum runs.
     pub runs_max: Option<u64>,
-    /// Findings after which it ends.
+    /// Maximum findings.
     pub findings_max: u32,
-    /// Cycles of one run, at most.
+    /// Maximum cycles of one run.
     pub cycles_max: u64,
 }
 
 /// The bytes of each field, in the order of the job's names.
 pub type FieldBytes = Vec<Bytes>;
 
-/// A program and its counted library.
+/// A program and its instrumented library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FuzzLibrary {
     /// The ELF.
@@ -55,70 +55,70 @@ pub struct FuzzLibrary {
 /// What a transaction must never do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invariants {
-    /// End in an error of the VM, or at the limit of cycles.
+    /// End in an error of the VM, or exceed the cycle limit.
     pub fails: bool,
     /// End with one of these exit codes.
     pub exits: Vec<i8>,
     /// Be accepted.
     pub accepts: bool,
-    /// Be accepted with other bytes than the transaction has.
+    /// Be accepted with bytes other than the original ones.
     pub accepts_other: bool,
 }
 
-/// How far a process is.
+/// Progress of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FuzzProgress {
     /// Runs of the transaction.
     pub runs: u64,
-    /// Those of them that native code did not carry to the end.
+    /// Runs that native code did not complete.
     pub interpreted_runs: u64,
     /// Runs that were accepted.
     pub accepted: u64,
-    /// Counters that were reached.
+    /// Number of reached counters.
     pub edges: u64,
-    /// Inputs that are kept.
+    /// Number of retained inputs.
     pub inputs: u64,
     /// Cycles of all runs.
     pub cycles: u64,
 }
 
-/// What violates an invariant, made as small as that goes.
+/// A minimised violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FuzzFinding {
-    /// What it is, in a word or two: two findings of one kind are one.
+    /// Its kind in a word or two; findings of one kind are the same finding.
     pub kind: String,
-    /// What happened.
+    /// The description.
     pub what: String,
     /// The fields.
     pub fields: FieldBytes,
-    /// Bytes of all fields before they were made smaller.
+    /// Bytes of all fields before minimisation.
     pub bytes_before: u64,
     /// The run that found it.
     pub run: u64,
 }
 
-/// From a fuzzing process to its parent.
+/// Messages from a fuzzing process to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FuzzNews {
-    /// It has begun: how the transaction ends as it is.
+    /// Fuzzing started; contains the result of the original transaction.
     Ready(String),
-    /// How far it is.
+    /// Progress.
     Progress(FuzzProgress),
-    /// An input that went where none went before.
+    /// An input with new coverage.
     StoredFinding(FieldBytes),
-    /// An invariant does not hold.
+    /// An invariant is violated.
     Found(Box<FuzzFinding>),
-    /// It has come to its end. The last word.
+    /// The job is complete. The last message.
     Done(FuzzProgress),
-    /// The job cannot be done. The last word.
+    /// The job is impossible. The last message.
     Refused(String),
 }
 
-/// From the parent to a fuzzing process.
+/// Messages from the parent to a fuzzing process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FuzzRequest {
-    /// Another process has kept this input.
+    /// An input that another process retained.
     Input(FieldBytes),
-    /// Tell how far you are, and end.
+    /// Report the final progress and end.
     Stop,
 }

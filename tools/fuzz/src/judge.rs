@@ -1,17 +1,17 @@
-//! Which runs are findings.
+//! Decides which runs are findings.
 
 use crate::job::Invariants;
 use antares_transaction::FieldName;
 
 use crate::End;
 
-/// What a run violated.
+/// The violation of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// Two of one kind are one finding.
+    /// Violations of one kind are the same finding.
     pub(crate) kind: String,
     pub(crate) what: String,
-    /// Whether it is an error of an instruction, which tells bugs of one kind apart.
+    /// Whether it is an error of an instruction, whose address distinguishes bugs of one kind.
     pub(crate) has_place: bool,
 }
 
@@ -20,23 +20,23 @@ impl Violation {
         Some(Self { kind: kind.into(), what: what.into(), has_place: false })
     }
 
-    /// The same at the instruction with this address.
+    /// Adds the address of the instruction.
     pub(crate) fn at(self, address: u64) -> Self {
         Self { kind: format!("{} at {address:#x}", self.kind), ..self }
     }
 }
 
-/// What is known of a run.
+/// The facts about a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case<'a> {
     pub(crate) end: &'a End,
-    /// How it ended with the other script, if there is one.
+    /// The result with the other script, if there is one.
     pub(crate) other: Option<&'a End>,
-    /// FuzzInput that are not as the transaction has them.
+    /// Fields that differ from the original transaction.
     pub(crate) changed: &'a [FieldName],
 }
 
-/// What `case` violates.
+/// The violation of `case`, if any.
 pub(crate) fn judge(invariants: &Invariants, case: Case<'_>) -> Option<Violation> {
     let is_accepted = *case.end == End::Accepted;
     if let Some(other) = case.other

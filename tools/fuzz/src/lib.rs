@@ -1,15 +1,15 @@
-//! Scripts under a fuzzer: a transaction runs again and again with other bytes in some of its fields.
+//! Fuzzes scripts: runs a transaction repeatedly with other bytes in some of its fields.
 //!
 //! ```text
-//! Executor         one run: the transaction with an input's bytes, on a machine that counts where it goes
-//! Invariants       what of that is a finding
-//! Mutator          other bytes: havoc of libafl, molecule tables, constants, what branches compared
-//! fuzz             libafl's corpus, feedback and evaluation around these, until somebody stops it
+//! Executor         one run: the transaction with an input's bytes, on a machine that counts coverage
+//! Invariants       the conditions for findings
+//! Mutator          mutations: havoc of libafl, molecule tables, constants, branch operands
+//! fuzz             libafl's corpus, feedback and evaluation around these, until stopped
 //! minimise         a finding with fewer bytes
 //! ```
-//! Corpus, random numbers, byte mutations and the decision what is new are libafl's. Nothing here reads a
-//! file or a clock for what it does: the same job gives the same runs. Where the process is locked in, and
-//! who keeps files, is the business of whoever calls [`fuzz()`].
+//! Corpus, random numbers, byte mutations and the decision what is new are libafl's. No file or clock
+//! influences the results: the same job has the same runs. The caller of [`fuzz()`] sandboxes the process and
+//! stores files.
 #![forbid(unsafe_code)]
 
 mod constants;

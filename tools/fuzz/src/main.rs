@@ -1,4 +1,4 @@
-//! The program `antares-fuzz`: the command `antares fuzz`, and the sandboxed processes that it starts.
+//! The program `antares-fuzz`: the command `antares fuzz`, and its sandboxed processes.
 #![forbid(unsafe_code)]
 
 mod command;

@@ -1,13 +1,13 @@
-//! A finding with fewer bytes, or fewer that differ: parts are taken away as long as it stays the same
-//! finding.
+//! Minimises a finding, or its difference from the original: removes parts as long as the finding is the
+//! same.
 
 use crate::FuzzInput;
 
-/// Runs for one finding, at most.
+/// Maximum runs for one finding.
 const RUNS_MAX: usize = 3000;
 
-/// Makes `fields` smaller while `is_same` says so. With `given` each byte is to be as it is there; without it
-/// bytes are to be few, and zero.
+/// Minimises `fields` while `is_same` is true. With `given`, bytes become those of `given`; without it, bytes
+/// become fewer and zero.
 pub(crate) fn minimise<E>(
     fields: FuzzInput,
     given: Option<&FuzzInput>,
@@ -37,7 +37,7 @@ struct Smaller<'a, F> {
 }
 
 impl<E, F: FnMut(&FuzzInput) -> Result<bool, E>> Smaller<'_, F> {
-    /// Takes over other bytes for a field if they are other bytes and the finding stays.
+    /// Replaces the bytes of a field if they change and the finding remains the same.
     fn try_field(&mut self, field: usize, bytes: Vec<u8>) -> Result<bool, E> {
         if self.runs == RUNS_MAX || self.fields.0[field] == bytes {
             return Ok(false);
@@ -52,7 +52,7 @@ impl<E, F: FnMut(&FuzzInput) -> Result<bool, E>> Smaller<'_, F> {
         Ok(is_same)
     }
 
-    /// Takes pieces away, large ones first.
+    /// Removes pieces, large ones first.
     fn cut(&mut self, field: usize) -> Result<(), E> {
         let mut piece = self.fields.0[field].len().div_ceil(2);
         while piece > 0 {
@@ -69,13 +69,13 @@ impl<E, F: FnMut(&FuzzInput) -> Result<bool, E>> Smaller<'_, F> {
         Ok(())
     }
 
-    /// Makes pieces zero.
+    /// Sets pieces to zero.
     fn clear(&mut self, field: usize) -> Result<(), E> {
         let zeros = vec![0; self.fields.0[field].len()];
         self.restore(field, &zeros)
     }
 
-    /// Makes pieces what they are in `given`, which helps only where the lengths are the same.
+    /// Restores pieces from `given`, if the lengths are equal.
     fn restore(&mut self, field: usize, given: &[u8]) -> Result<(), E> {
         let length = self.fields.0[field].len();
         if given.len() != length {

@@ -1,22 +1,22 @@
-//! Tables of molecule, as witnesses and arguments are: taken apart, and put together again with offsets and
-//! lengths that are right.
+//! Molecule tables, the form of witnesses and arguments: parses them, and serializes them with correct offsets
+//! and lengths.
 
 use std::ops::Range;
 
-/// FuzzInput of a table, at most.
+/// Maximum fields of a table.
 const FIELDS_MAX: usize = 64;
 /// Bytes of a number.
 const NUMBER: usize = 4;
 
-/// A table, or a vector of items of any size, which looks the same.
+/// A table, or a vector of items of variable size, which has the same encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What each field holds.
+    /// Content of each field.
     pub fields: Vec<Vec<u8>>,
 }
 
 impl Table {
-    /// Takes `bytes` apart, if they are a table with all their lengths right.
+    /// Parses `bytes`, if they are a table with correct lengths.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if number(bytes, 0)? != bytes.len() {
@@ -36,7 +36,7 @@ impl Table {
         Some(Self { fields: places.windows(2).map(field).collect::<Option<_>>()? })
     }
 
-    /// Puts it together.
+    /// Serializes the table.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = NUMBER * (1 + self.fields.len());
@@ -53,12 +53,12 @@ impl Table {
     }
 }
 
-/// What a vector of bytes holds, if its length is right.
+/// Content of a vector of bytes, if its length is correct.
 pub(crate) fn read_bytes(vector: &[u8]) -> Option<&[u8]> {
     (number(vector, 0)? == vector.len() - NUMBER).then(|| &vector[NUMBER..])
 }
 
-/// A vector of these bytes.
+/// Serializes a vector of bytes.
 pub(crate) fn to_vector(bytes: &[u8]) -> Vec<u8> {
     let mut vector = Vec::with_capacity(NUMBER + bytes.len());
     put(&mut vector, bytes.len());

@@ -1,5 +1,5 @@
-//! Other bytes in an input: libafl's havoc on a field or inside of a molecule table in it, words of the
-//! script, operands of branches, and fields of other inputs.
+//! Mutates an input: libafl's havoc on a field or inside of a molecule table, words of the script, operands of
+//! branches, and fields of other inputs.
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ use crate::{
     state::State,
 };
 
-/// Bytes that a field with a length grows by at once: up to two to this power.
+/// Power of two of the maximum growth in bytes of a field with a length.
 const STRETCH_BITS: usize = 8;
-/// Changes of an input before it runs: two to this power, at most.
+/// Power of two of the maximum mutations of an input before it runs.
 const CHANGES_BITS_MAX: usize = 3;
-/// Havoc's own changes in one of these: fields are short. Two to this power, at most.
+/// Power of two of the maximum havoc mutations in one of these: fields are short.
 const HAVOC_BITS_MAX: usize = 3;
-/// Tables inside of tables that are looked into.
+/// Maximum depth of nested tables.
 const DEPTH_MAX: usize = 3;
 
-/// What is known of the script, and the mutations.
+/// The script's words and the mutations.
 pub(crate) struct Changes {
     havoc: HavocScheduledMutator<HavocMutationsNoCrossoverType>,
     words: Vec<Vec<u8>>,
@@ -42,12 +42,12 @@ impl Changes {
         Self { havoc, words, places: HashMap::new(), bytes_max }
     }
 
-    /// Remembers where the input `id` has operands of branches.
+    /// Records the positions of branch operands in the input `id`.
     pub(crate) fn learn(&mut self, id: CorpusId, places: Vec<Position>) {
         self.places.insert(id, places);
     }
 
-    /// Changes `fields`, which are those of the input `id`.
+    /// Mutates `fields`, which are those of the input `id`.
     pub(crate) fn change(
         &mut self,
         state: &mut State,
@@ -57,7 +57,7 @@ impl Changes {
         for _ in 0..1 << state.rand_mut().below_or_zero(CHANGES_BITS_MAX + 1) {
             let field = state.rand_mut().below_or_zero(fields.0.len());
             match state.rand_mut().below_or_zero(20) {
-                // Places are those of the input as it was; behind other changes they are places like any.
+                // Positions refer to the original input; after other mutations they are arbitrary.
                 0..=3 if self.put_operand(state, id, fields) => {}
                 4..=6 => {
                     self.put_word(state, &mut fields.0[field]);
@@ -87,7 +87,7 @@ impl Changes {
         Ok(input.into_inner())
     }
 
-    /// Puts the operand of a branch where the other one is.
+    /// Replaces one operand of a branch by the other.
     fn put_operand(&self, state: &mut State, id: CorpusId, fields: &mut FuzzInput) -> bool {
         let places = self.places.get(&id).map_or(&[][..], Vec::as_slice);
         if places.is_empty() {
@@ -106,7 +106,7 @@ impl Changes {
         true
     }
 
-    /// Puts a word of the script over bytes, or between them.
+    /// Overwrites bytes with a word of the script, or inserts it.
     fn put_word(&self, state: &mut State, bytes: &mut Vec<u8>) {
         let word = &self.words[state.rand_mut().below_or_zero(self.words.len())];
         let at = state.rand_mut().below_or_zero(bytes.len() + 1);
@@ -117,7 +117,7 @@ impl Changes {
         bytes.splice(at..end, word.iter().copied());
     }
 
-    /// Takes the same field of another input.
+    /// Copies the same field from another input.
     fn take_from_another(state: &mut State, field: usize, fields: &mut FuzzInput) -> Result<(), Error> {
         let count = state.corpus().count();
         let nth = state.rand_mut().below_or_zero(count);
@@ -129,7 +129,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Changes a field of a table, or the table, and puts all together with its lengths right.
+    /// Mutates a field of a table, or the table, and serializes it with correct lengths.
     fn change_inside(&mut self, state: &mut State, bytes: Vec<u8>, depth: usize) -> Result<Vec<u8>, Error> {
         if depth < DEPTH_MAX
             && let Some(mut table) = Table::read(&bytes).filter(|table| !table.fields.is_empty())
@@ -167,7 +167,7 @@ impl Changes {
     }
 }
 
-/// Makes what a length is told of longer or shorter, and the length right.
+/// Changes the length of a length-prefixed sequence, and updates its prefix.
 fn stretch(state: &mut State, bytes: &mut Vec<u8>) {
     let mut lengths = Vec::new();
     for width in [1, 2, 4] {
@@ -197,7 +197,7 @@ fn number(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// Makes a number of a field what turns over: its own complement, that of another field's, or one at an edge.
+/// Overwrites a number of a field with a large value, or with a field's number, offset or negated.
 fn put_number(state: &mut State, field: usize, fields: &mut FuzzInput) {
     let width = 1 << state.rand_mut().between(1, 4);
     let from = state.rand_mut().below_or_zero(fields.0.len());

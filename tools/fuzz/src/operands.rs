@@ -1,13 +1,13 @@
-//! What branches compared, found again in the bytes of an input: a place where the other operand may belong.
+//! Finds the operands of branches in an input's bytes, as positions for the other operand.
 
 use crate::FuzzInput;
 
-/// Places that are kept of an input, at most.
+/// Maximum stored positions of an input.
 const POSITIONS_MAX: usize = 1024;
-/// Places of one operand, at most: a byte that is everywhere says little.
+/// Maximum positions of one operand: frequent bytes are uninformative.
 const POSITIONS_OF_ONE_MAX: usize = 8;
 
-/// A place of an input, and bytes that would make a branch go the other way, as far as that was looked at.
+/// A position in an input, and bytes that would probably make a branch go the other way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) field: usize,
@@ -15,10 +15,10 @@ pub(crate) struct Position {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The places of `fields` that hold an operand of `compared`, with the other one.
+/// The positions in `fields` of operands of `compared`, with the other operand.
 pub(crate) fn positions(fields: &FuzzInput, compared: &[(u64, u64)]) -> Vec<Position> {
     let mut places = Vec::new();
-    // Wide ones first: they are seldom there by chance.
+    // Wide operands first: they rarely occur by chance.
     for width in [8, 4, 2, 1] {
         for (a, b) in compared.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]) {
             for (held, wanted) in operands(a, b, width) {
@@ -33,11 +33,10 @@ pub(crate) fn positions(fields: &FuzzInput, compared: &[(u64, u64)]) -> Vec<Posi
     places
 }
 
-/// Both operands in `width` bytes, in both orders, if that holds the first one and is not wider than it
-/// needs.
+/// Both operands in `width` bytes and both byte orders, if they fit and do not fit a smaller width.
 fn operands(a: u64, b: u64, width: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let fits = |number: u64| width == 8 || number >> (8 * width) == 0;
-    // Operands of 4 bytes are often the signed half of a register.
+    // Operands of 4 bytes are often sign-extended in a register.
     let low = |number: u64| if width == 4 { number & u64::from(u32::MAX) } else { number };
     let (a, b) = (low(a), low(b));
     if !fits(a) || !fits(b) || (width > 1 && a.max(b) >> (4 * width) == 0 && a == 0) {

@@ -1,4 +1,4 @@
-//! Which input is changed next: of those that are new every other time, else any.
+//! Selects the next input: a recent one half of the time, otherwise any.
 
 use std::num::NonZeroUsize;
 
@@ -10,11 +10,11 @@ use libafl::{
 };
 use libafl_bolts::rands::Rand;
 
-/// Inputs that count as new.
+/// Number of inputs that count as recent.
 const NEW: usize = 8;
 
-/// It draws from the state's random numbers alone, and looks at no clock as libafl's minimizing schedulers
-/// do: the same seed gives the same runs.
+/// Uses only the state's random numbers, and no clock as libafl's minimizing schedulers do: the same seed has
+/// the same runs.
 #[derive(Debug, Default)]
 pub(crate) struct NewOrAny {
     added: Vec<CorpusId>,

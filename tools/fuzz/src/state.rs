@@ -1,9 +1,9 @@
-//! What libafl keeps of a fuzzing.
+//! The fuzzing state in libafl.
 
 use libafl::{corpus::InMemoryCorpus, state::StdState};
 use libafl_bolts::rands::StdRand;
 
 use crate::FuzzInput;
 
-/// What libafl keeps: inputs, random numbers, what was reached.
+/// libafl's state: inputs, random numbers, coverage.
 pub(crate) type State = StdState<InMemoryCorpus<FuzzInput>, FuzzInput, StdRand, InMemoryCorpus<FuzzInput>>;

@@ -1,4 +1,4 @@
-//! A process that fuzzes. It loads native code, locks itself in, and from then on runs scripts and talks to
+//! A fuzzing process. It loads native code and enters its sandbox; then it runs scripts and communicates with
 //! its parent.
 
 use std::{io, os::fd::AsFd as _, process::ExitCode, sync::Arc};
@@ -10,7 +10,7 @@ use antares_fuzz::{
 use antares_pool::{ParentPipes, describe, in_memory, serve_standalone};
 use antares_vm::{CountingSession, Library, MachineSession, Program, prepare_thread, reserve_machines};
 
-/// Serves the parent that started this process.
+/// Serves the parent process.
 pub(crate) fn serve() -> ExitCode {
     match serve_standalone(load, work) {
         Ok(()) => ExitCode::SUCCESS,
@@ -21,12 +21,12 @@ pub(crate) fn serve() -> ExitCode {
     }
 }
 
-/// Maps what the job's scripts run on.
+/// Loads the native code of the job's scripts.
 fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
     drop(std::collections::hash_map::RandomState::new());
     reserve_machines().map_err(|error| describe(&error))?;
     prepare_thread().map_err(|error| describe(&error))?;
-    // The parent has had their digest, shape and code checked: these are the same bytes.
+    // The parent verified the digest, structure and code of the same bytes.
     let load = |library: &[u8]| {
         let file = in_memory(library).map_err(|error| describe(&error))?;
         Library::load_counted(file.as_fd()).map_err(|error| describe(&error))
@@ -34,7 +34,7 @@ fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
     job.libraries.iter().filter(|one| !one.library.is_empty()).map(|one| load(&one.library)).collect()
 }
 
-/// Fuzzes.
+/// Runs the fuzzing job.
 fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ParentPipes) -> io::Result<()> {
     let mut pipes = Pipes(pipes);
     let libraries = match loaded {
@@ -42,7 +42,7 @@ fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ParentPipes) 
         Err(why) => return pipes.notify(FuzzNews::Refused(why)),
     };
     let elves = job.libraries.iter().filter(|one| !one.library.is_empty()).map(|one| one.elf.clone());
-    // An ELF that ckb-vm does not load has no program: what a script does with it is ckb-vm's error.
+    // ckb-vm reports an error for an ELF that it does not load, so that ELF has no program.
     let programs = elves.zip(libraries).filter_map(|(elf, library)| Program::new(elf, library).ok());
     let machines = match job.interprets {
         true => Machines::Interpreter(CountingSession::new(job.counter_bits, false)),

@@ -1,4 +1,4 @@
-//! `antares fuzz`: a planted bug becomes a transaction with its diagnosis, in a folder to go on from.
+//! `antares fuzz`: a planted bug results in a transaction with a diagnosis, in a folder for later sessions.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -58,7 +58,7 @@ fn a_folder_is_gone_on_from_by_several_processes() {
     let first = report(folder.path(), &args, 0);
     let kept = fs::read_dir(folder.path().join("fuzz/corpus")).unwrap().count();
     assert_eq!((first["runs"].as_u64(), first["new_inputs"].as_u64()), (Some(20_000), Some(kept as u64)));
-    // Few runs are enough to reach what the first session took long for: its inputs run first.
+    // The inputs of the first session run first, so few runs suffice.
     let few = [&["fuzz", "right", "--json"], &BEGIN[..4], &["--runs", "100", "-o", "fuzz"]].concat();
     let again = report(folder.path(), &few, 0);
     assert!(again["edges"].as_u64() >= first["edges"].as_u64(), "{first} {again}");
@@ -71,7 +71,7 @@ fn a_folder_is_gone_on_from_by_several_processes() {
     );
 }
 
-/// Ctrl-C goes to the whole group of a terminal.
+/// Ctrl-C reaches the whole process group of a terminal.
 #[test]
 fn an_interrupted_session_tells_what_there_is() {
     let folder = folder("MAC");

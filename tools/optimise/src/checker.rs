@@ -1,12 +1,11 @@
-//! What has to be right for a rewritten script to be right, and nothing else. A reviewer reads these files.
+//! The trusted part: a rewritten script is correct if these files are. Reviewers read only these.
 //!
-//! [`linked`] and [`relocation`] read what the linker recorded, [`code`] finds pieces of code that control
-//! enters at their start alone, [`state`] executes two of them on symbols, [`cycles`] asks ckb-vm's decoder
-//! what they cost, and [`compare`] holds two finished files against each other. None knows how the new file
-//! was made.
+//! [`linked`] and [`relocation`] read the linker's records. [`code`] finds pieces of code that control enters
+//! only at their start, and [`state`] executes two of them symbolically. [`cycles`] computes costs with
+//! ckb-vm's decoder, and [`compare`] compares two finished files, independent of how the new one was made.
 //!
-//! What it shows: whenever control is at the start of a piece, memory and all registers of both scripts are
-//! equal, except registers that every path overwrites before anything reads them or control leaves the
+//! The invariant: whenever control is at the start of a piece, both scripts have equal memory and registers.
+//! Registers may differ only if every path overwrites them before anything reads them or control leaves the
 //! function.
 
 pub(crate) mod code;

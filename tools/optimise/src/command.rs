@@ -1,4 +1,4 @@
-//! `antares optimise`: a script that costs fewer cycles. The inputs run again with it.
+//! `antares optimise`: rewrites a script to cost fewer cycles, and runs the inputs again with it.
 
 use std::{
     collections::BTreeMap,
@@ -48,7 +48,7 @@ pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is run to see what is hot.
+/// The runs that identify hot code.
 fn inputs(script: &Path, args: &OptimiseArgs) -> Vec<TargetArgs> {
     let of = |elf: Option<&Path>, tx: Option<&Path>| TargetArgs {
         elf: elf.map(Path::to_owned),
@@ -67,10 +67,10 @@ fn inputs(script: &Path, args: &OptimiseArgs) -> Vec<TargetArgs> {
     vec![of(Some(script), None)]
 }
 
-/// How many times instructions of `elf` were executed, by address.
+/// Execution counts of instructions of `elf`, by address.
 type Runs = BTreeMap<u64, u64>;
 
-/// How often what ran in `profiles`, and for which machine.
+/// Execution counts of `profiles`, and their machine.
 fn heat(
     profiles: &[Profiled],
     elf: &[u8],

@@ -1,10 +1,10 @@
-//! Scripts that cost fewer cycles: instructions in another order and in other registers, so that ckb-vm
-//! fuses them. Nothing is computed in another way.
+//! Rewrites scripts to cost fewer cycles: reorders instructions and renames registers, so that ckb-vm fuses
+//! more. The computation does not change.
 //!
 //! ```text
-//! search     proposes code for pieces of straight code; it is not trusted
-//! checker    compares the two finished files, by the relocations that the linker kept
-//! optimise   takes back what the checker refuses
+//! search     proposes code for pieces of straight-line code; it is not trusted
+//! checker    compares the two finished files, using the linker's relocations
+//! optimise   reverts what the checker rejects
 //! ```
 #![forbid(unsafe_code)]
 
@@ -24,26 +24,26 @@ pub use checker::{
 pub use optimise::{Optimised, Rewrite, optimise};
 pub use search::RewriteRule;
 
-/// Why a script is refused.
+/// Why a script cannot be rewritten.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
     /// ckb-vm does not load it.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It is damaged.
+    /// The file is damaged.
     #[error("the ELF file cannot be read: {error}")]
     Elf {
-        /// Why.
+        /// The problem.
         error: String,
     },
-    /// The linker kept no relocations. Those that a loader of libraries applies are not enough.
+    /// The linker did not retain relocations. Dynamic relocations are insufficient.
     #[error(
         "the linker kept no relocations, so nothing tells where the code is entered (what a library has for its \
          loader does not): link with -Wl,-q (gcc and clang; libraries: -Wl,-q,-Bsymbolic) or with -C link-arg=-q \
          (rustc), do not strip it, and strip the result"
     )]
     NoRelocations,
-    /// Nobody knows what a relocation means.
+    /// A relocation of unknown type.
     #[error("a relocation at {at:#x} is of unknown type {kind}")]
     Unknown {
         /// Its type.
@@ -51,7 +51,7 @@ pub enum RewriteError {
         /// Its address.
         at: u64,
     },
-    /// A relocation is not about the bytes that are there.
+    /// A relocation does not match the bytes at its address.
     #[error(
         "the relocation of type {kind} at {at:#x} does not fit the bytes there: they were changed, or a call goes \
          through a table (PLT), as in libraries that are linked without -Bsymbolic and for ifuncs"
@@ -62,33 +62,33 @@ pub enum RewriteError {
         /// Its address.
         at: u64,
     },
-    /// An address is formed that no relocation tells.
+    /// The script forms an address without a relocation.
     #[error(
         "no relocation tells the address that is formed at {0:#x}: compile without -mno-relax (rustc: with \
              -C target-feature=+relax)"
     )]
     NoRelocation(u64),
-    /// A return address is computed.
+    /// The script computes a return address.
     #[error("the return at {0:#x} goes to an address that is computed")]
     ComputedReturn(u64),
-    /// Control goes to handlers of exceptions, which no relocation tells.
+    /// Exception handlers receive control without a relocation.
     #[error("the table at {0:#x} is of exceptions: compile with -fno-exceptions or panic=abort")]
     Exceptions(u64),
-    /// A script that reads its cycles sees that they are fewer.
+    /// The script reads its cycles, which a rewrite changes.
     #[error("the script may read its cycles: {0:#x} has the number of that system call, 2042")]
     ReadsCycles(u64),
-    /// Bytes outside of what is loaded differ.
+    /// Bytes outside of loaded parts differ.
     #[error("the files differ outside of code, at offset {0:#x}")]
     Outside(u64),
 }
 
-/// What to rewrite.
+/// Settings of a rewrite.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The machine whose cycles are to be saved. The others charge no more than before.
+    /// The machine to optimise for. Costs on others must not increase.
     pub machine: CompileOptions,
-    /// How many times instructions were executed, by address. Without it every piece counts once.
+    /// Execution counts of instructions, by address. If missing, every piece counts once.
     pub runs: Option<BTreeMap<u64, u64>>,
-    /// Also rewrite what never ran.
+    /// Also rewrites code that never ran.
     pub takes_all: bool,
 }

@@ -1,4 +1,4 @@
-//! The way from a script to a cheaper one: what the search proposes and the checker lets pass.
+//! Applies those proposals of the search that the checker accepts.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,32 @@ use crate::{
     search::{Proposal, propose},
 };
 
-/// Times that refused pieces are taken back before the whole function is.
+/// Rounds of reverting rejected pieces before whole functions are reverted.
 const ROUNDS_MAX: usize = 8;
 
 /// A rewritten piece of code.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rewrite {
-    /// Where it is.
+    /// Its address.
     pub pc: u64,
-    /// How many bytes it has.
+    /// Its length.
     pub bytes: usize,
-    /// The function that it is of.
+    /// Its function.
     pub function: String,
-    /// How many times it ran.
+    /// Number of executions.
     pub runs: u64,
-    /// Cycles of one run, before and after.
+    /// Cycles of one execution, before.
     pub cycles_before: u64,
-    /// After.
+    /// Cycles of one execution, after.
     pub cycles_after: u64,
-    /// What was done, and how often.
+    /// Applied rules, with counts.
     pub rules: BTreeMap<RewriteRule, u32>,
-    /// What the checker refused it for; then it is left as it was.
+    /// Why the checker rejected it; then it is not applied.
     pub refused: Option<String>,
 }
 
 impl Rewrite {
-    /// Cycles that it saves in all runs.
+    /// Savings in cycles over all executions.
     #[must_use]
     pub fn saved(&self) -> u64 {
         self.cycles_before.saturating_sub(self.cycles_after).saturating_mul(self.runs)
@@ -44,21 +44,20 @@ impl Rewrite {
 /// A script that costs fewer cycles.
 #[derive(Clone, Debug)]
 pub struct Optimised {
-    /// The file. It is the old one if nothing is cheaper.
+    /// The file; unchanged if nothing is cheaper.
     pub elf: Vec<u8>,
-    /// What was rewritten, and what was not: those that save most first.
+    /// Applied and rejected rewrites, the largest savings first.
     pub rewrites: Vec<Rewrite>,
-    /// Functions that may not be changed.
+    /// Functions that must not change.
     pub untouched: Vec<Untouched>,
-    /// Pieces of code that were tried.
+    /// Number of pieces that the search tried.
     pub tried: usize,
 }
 
-/// Rewrites `elf`. `progress` is told how many pieces of how many are done, and ends the search by saying
-/// `false`.
+/// Rewrites `elf`. Calls `progress` with the finished and total pieces; `false` ends the search.
 ///
 /// # Errors
-/// The ELF is no script, or does not tell where its code is entered.
+/// The ELF is not a script, or does not identify its entry points.
 pub fn optimise(
     elf: &[u8],
     settings: &Settings,
@@ -83,7 +82,7 @@ pub fn optimise(
             }
             None => true,
         });
-        // What nobody is to blame for is no reason to write a file.
+        // If no proposal explains a difference, apply none.
         if proposals.len() == before {
             proposals.clear();
         }
@@ -95,7 +94,7 @@ pub fn optimise(
     Ok(Optimised { elf: written, rewrites, untouched: script.code.untouched.clone(), tried })
 }
 
-/// Whether `proposal` may be the reason for `difference`.
+/// Whether `proposal` may have caused `difference`.
 fn is_blamed(difference: &Difference, proposal: &Proposal, round: usize) -> bool {
     let piece = proposal.rewrite.pc..proposal.rewrite.pc + proposal.bytes.len() as u64;
     let is_near = round < ROUNDS_MAX && !matches!(difference.why, Why::Register(_));
@@ -103,7 +102,7 @@ fn is_blamed(difference: &Difference, proposal: &Proposal, round: usize) -> bool
     place.start < difference.at.end && difference.at.start < place.end
 }
 
-/// The file of `script` with `proposals` in it.
+/// Applies `proposals` to the file of `script`.
 fn write(script: &LinkedScript, proposals: &[Proposal]) -> Result<Vec<u8>, RewriteError> {
     let mut elf = script.elf.clone();
     for Proposal { rewrite, bytes, .. } in proposals {

@@ -1,5 +1,4 @@
-//! The search: pieces of straight code in another order and in other registers, which cost less. Nothing
-//! here is trusted.
+//! Searches for cheaper forms of straight-line code by reordering and renaming registers. Not trusted.
 
 mod arrange;
 mod cost;
@@ -25,24 +24,24 @@ use encode::Line;
 use liveness::Liveness;
 use window::{Machine, Window, search};
 
-/// Instructions that are rewritten together, at most.
+/// Maximum instructions rewritten together.
 const INSTRUCTIONS_MAX: usize = 600;
 
-/// Share of all executed instructions, one in so many, from which a piece is worth more tries.
+/// One in this many executed instructions: pieces from this share on get more tries.
 const HOT_SHARE: u64 = 50;
 
-/// These.
+/// Tries for a hot piece.
 const TRIES: u32 = 12;
 
-/// Code to be written.
+/// A proposed rewrite.
 pub(crate) struct Proposal {
     pub(crate) rewrite: Rewrite,
     pub(crate) bytes: Vec<u8>,
-    /// Addresses of its function.
+    /// Address range of its function.
     pub(crate) function: Range<u64>,
 }
 
-/// A window of a function, and how many times it ran.
+/// A window of a function, and its execution count.
 struct Candidate<'a> {
     function: &'a Function,
     window: Window,
@@ -50,13 +49,13 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Its instructions that were executed.
+    /// Number of its executed instructions.
     fn work(&self) -> u64 {
         self.runs.saturating_mul(self.window.lines.len() as u64)
     }
 }
 
-/// What could be written into `script`, what pays most first; and how many pieces were tried.
+/// Proposals for `script`, the largest savings first; and the number of tried pieces.
 pub(crate) fn propose(
     script: &LinkedScript,
     settings: &Settings,
@@ -100,7 +99,7 @@ fn candidates<'a>(script: &LinkedScript, function: &'a Function, settings: &Sett
     let pieces = function.pieces.values().filter(|piece| piece.may_change());
     let windows = pieces.flat_map(|piece| windows(script, piece, &liveness));
     let candidate = |window: Window| {
-        // What is fused counts at its first instruction, which may be in front of the window.
+        // A fused instruction counts at its first address, which may precede the window.
         let inside = window.pc..window.pc + window.length as u64;
         let most = |runs: &BTreeMap<u64, u64>| runs.range(inside).map(|(_, count)| *count).max();
         let runs = settings.runs.as_ref().map_or(1, |runs| most(runs).unwrap_or(0));

@@ -1,5 +1,5 @@
-//! A rule about what outlives a call in the services: each map, queue, place and descriptor has a row that
-//! says whose it is, so that nobody adds one that tenants share without a thought.
+//! A rule about long-lived state of the services: each map, queue and descriptor has a row that names its
+//! owner, so that nobody shares one among tenants by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use syn::visit::{self, Visit};
 
 use crate::{budgets::without_tests, finding::Finding, tree::Tree};
 
-/// By file, `Struct.field` or the name of a static: whose it is, a colon, and why.
+/// By file and `Struct.field` or name of a static: its owner, a colon, and the reason.
 const TABLE: &str = "docs/state.toml";
 
 const FOLDERS: [&str; 5] =
     ["runner-svc/src/", "compiler-svc/src/", "cache/src/", "crates/service/", "crates/runtime/pool/src/"];
 
-/// Types that keep things.
+/// Types of long-lived state.
 const KINDS: [&str; 15] = [
     "BTreeMap",
     "BTreeSet",
@@ -32,7 +32,7 @@ const KINDS: [&str; 15] = [
     "VecDeque",
 ];
 
-/// Whose something may be; what ends with its call is the call's.
+/// Possible owners; `call` owns state that ends with the call.
 const OWNERS: [&str; 4] = ["tenant", "server", "caller", "call"];
 
 /// Compares the table with the code.

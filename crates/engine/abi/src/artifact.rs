@@ -63,7 +63,7 @@ pub enum CodeTier {
     Full,
 }
 
-/// What determines the meaning of an ELF in addition to its bytes.
+/// Options that determine the meaning of an ELF, in addition to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CompileOptions {
     /// VM version: 0, 1 or 2.

@@ -13,7 +13,7 @@ pub const ENTRY_PAGE_BYTES: u64 = 2 * ENTRIES_PER_GROUP as u64;
 /// Entries of a group: one for each even address of a page.
 pub const ENTRIES_PER_GROUP: usize = 16;
 
-/// Maximum groups, including the empty one: what the directory can name.
+/// Maximum groups that the directory can reference, including the empty one.
 pub const ENTRY_GROUPS_MAX: usize = 1 << 16;
 
 /// An entry table under construction; `T` locates a thunk.

@@ -92,20 +92,20 @@ impl Hints {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// Reads the result of [`Hints::to_bytes`]; from other bytes, reads what is valid.
+    /// Reads the result of [`Hints::to_bytes`]; ignores invalid entries of other bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect::<Vec<_>>().into()
     }
 
-    /// The digest of the hints; none if there are none.
+    /// The digest of the hints; `None` without hints.
     #[must_use]
     pub fn digest(&self) -> Option<Sha256Digest> {
         (!self.is_empty()).then(|| Sha256Digest(Sha256::digest(self.to_bytes()).into()))
     }
 }
 
-/// What a run observed that bailed out at an unknown target.
+/// The observations of a run that bailed out at an unknown target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The target, if known and if native code would have called or tail-called it.
@@ -115,7 +115,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Adds what another run of the same code observed.
+    /// Adds the observations of another run of the same code.
     pub fn join(&mut self, other: Self) {
         self.left = self.left.or(other.left);
         self.hints = self.hints.learn(&Self { left: None, hints: other.hints });

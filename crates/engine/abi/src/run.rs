@@ -7,7 +7,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 pub const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 /// Default maximum size of a stored or loaded shared object in bytes.
 pub const LIBRARY_BYTES_MAX: u64 = 64 << 20;
-/// Default cycle limit: what CKB allows all scripts of one block together.
+/// Default cycle limit: CKB's limit for all scripts of one block together.
 pub const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
 /// Default wall time of a run in milliseconds.
 pub const DEADLINE_MS_DEFAULT: u64 = 60_000;

@@ -38,7 +38,7 @@ pub(crate) struct Assembler {
 impl Assembler {
     /// Adds a row to the frame table for the code that follows.
     pub(crate) fn row(&mut self, bytes: u32, chain: &[GuestAddr]) {
-        // Code addresses fit into 32 bits. 0 stands for no address.
+        // Code addresses fit into 32 bits; 0 means no address.
         let chain = chain.iter().map(|address| u32::try_from(address.0).unwrap_or(0)).collect();
         self.rows.push(FrameRow { start: fitted(self.code.len()), bytes, chain });
     }

@@ -113,7 +113,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         is_branch_s && self.values.is_deferred
     }
 
-    /// The unsigned high half of the same product, or its low half, if it comes soon.
+    /// The unsigned high half of the same product, or its low half, if it follows soon.
     pub(crate) fn other_half(&mut self, value: Value, wanted: BinaryOp, a: Value, b: Value) -> Option<Value> {
         let start = value.0 as usize + 1;
         let end = (start + PAIR_DISTANCE_MAX).min(self.block.ops.len());

@@ -241,7 +241,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.terminator(index, block, &mut values);
     }
 
-    /// Charges the block's cycles, and calls the meter if none are left.
+    /// Charges the block's cycles, and calls the meter if no cycles are left.
     fn charge(&mut self, block: &Block) {
         let asm = &mut self.code.asm;
         let cycles = block.charged().unwrap_or(block.cycles);
@@ -267,7 +267,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
                 Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
-                    // Code addresses fit into 32 bits. 0 stands for no address.
+                    // Code addresses fit into 32 bits; 0 means no address.
                     self.code.asm.mark(METER_MARK, (BASE, CYCLES_LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }
@@ -289,7 +289,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     /// Bails out unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
-    /// The difference goes to `scratch`.
+    /// The difference is left in `scratch`.
     pub(crate) fn check_between(
         &mut self,
         bounds: (u64, u64),

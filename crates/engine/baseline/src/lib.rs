@@ -63,7 +63,7 @@ stubs! {
     past_table, unsupported, far_jump
 }
 
-/// What the parts of the generator share.
+/// Shared state of the generator's parts.
 #[derive(Debug)]
 pub(crate) struct Context<'m> {
     module: &'m Module,

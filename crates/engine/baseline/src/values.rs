@@ -33,7 +33,7 @@ impl Location {
     }
 }
 
-/// What is known of a value.
+/// Facts about a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Info {
     /// Remaining uses as an operand.

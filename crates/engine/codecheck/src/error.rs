@@ -25,7 +25,7 @@ pub enum CodeError {
     },
 }
 
-/// What is wrong with an instruction.
+/// A fault of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeFault {
     /// Bytes that do not decode, or an instruction cut off by the end of the code.

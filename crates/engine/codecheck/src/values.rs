@@ -1,5 +1,5 @@
-//! Tracks what a register holds before a branch, within the straight-line code that leads there. It tracks
-//! only what determines branch targets.
+//! Tracks the content of a register before a branch, within the straight-line code that leads there, as far as
+//! it determines branch targets.
 
 use std::mem::offset_of;
 
@@ -30,7 +30,7 @@ const HOST_FUNCTIONS: [usize; 6] = [
 /// The host function that returns the thunk of another library.
 const RESOLVE: usize = HOST_TABLE_OFFSET + offset_of!(HostTable, resolve);
 
-/// What a register holds. Equal values hold the same number.
+/// Content of a register. Equal values hold the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// The unknown result of `writer`, or of code before the sequence.
@@ -112,7 +112,7 @@ impl<'l> Reader<'l> {
         Self { lines, first, visits: VISITS_MAX, factory: InstructionInfoFactory::new() }
     }
 
-    /// What `register` holds before the instruction at `before`. None after too many visits.
+    /// Content of `register` before the instruction at `before`. `None` after too many visits.
     pub(crate) fn value(&mut self, register: Register, before: usize) -> Option<Value> {
         let register = register.full_register();
         let Some(writer) = self.writer(register, before)? else {
@@ -141,7 +141,7 @@ impl<'l> Reader<'l> {
         })
     }
 
-    /// What the instruction at `writer` put into `register`, if the reader models that instruction.
+    /// The value that the instruction at `writer` puts into `register`, if the reader models it.
     fn given(&mut self, register: Register, writer: usize) -> Option<Value> {
         let instruction = self.lines.instructions[writer];
         if is_call(&instruction) {
@@ -193,7 +193,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// What a call returns in `register`, if known.
+    /// The result of a call in `register`, if known.
     fn answer(&mut self, register: Register, call: &Instruction, index: usize) -> Option<Value> {
         let called = match call.op0_kind() {
             OpKind::Memory => host_function(call).map(Value::Host),
@@ -278,7 +278,7 @@ mod tests {
         disassemble(&image::Code { bytes: &bytes, start: 0x1000 }).unwrap()
     }
 
-    /// What `rdx` holds after `code`.
+    /// Content of `rdx` after `code`.
     fn rdx(code: &[&[u8]]) -> Value {
         let lines = lines(code);
         let last = lines.instructions.len() - 1;

@@ -52,7 +52,7 @@ pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"
 /// Maximum indirect jumps of a function with a switch each; more jumps to the same targets share one.
 pub const OWN_SWITCHES_MAX: usize = 8;
 
-/// What the parts of the emitter share.
+/// Shared state of the emitter's parts.
 pub(crate) struct Emitter<'c, 'm> {
     context: &'c Context,
     module: Module<'c>,

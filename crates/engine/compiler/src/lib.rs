@@ -163,7 +163,7 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     Ok(Output { unproved_functions, refused_orders, ..output(&program, bytes) })
 }
 
-/// What optimization needs to know about LLVM's generator; the baseline's module has the same shape.
+/// Facts about LLVM's generator for optimization; the baseline's module has the same shape.
 pub const TARGET: Target = Target {
     own_switches_max: antares_codegen::OWN_SWITCHES_MAX,
     blocks_max: antares_codegen::OPTIMIZED_BLOCKS_MAX,

@@ -14,8 +14,8 @@ const OWN_EDGES_MAX: usize = 1 << 16;
 /// Additional edges for each block of a function with more edges: jumps through each register to each block.
 const EDGES_PER_BLOCK_MAX: usize = 32;
 
-/// What jumps that share a block have in common: the address register, the offset, the targets, and whether a
-/// table lists the address or the jump is a return.
+/// The common properties of jumps that share a block: address register, offset, targets, and whether a table
+/// lists the address or the jump is a return.
 type Key = (Reg, i64, Option<bool>, *const BlockId);
 
 /// How the jumps of a function become jumps to shared blocks.

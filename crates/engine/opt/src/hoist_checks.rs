@@ -131,7 +131,7 @@ impl Flow {
         }
     }
 
-    /// What each block needs: its own checks, and those that every path from it soon makes. Works in rounds
+    /// The checks that each block needs: its own, and those that every path from it soon makes. Works in rounds
     /// from the blocks' own checks, so that a loop requires only its own accesses. The dataflow solver would
     /// compute the greatest solution, and widen it to nothing.
     fn anticipated(&self, blocks: &[DraftBlock]) -> Vec<Facts> {

@@ -28,7 +28,7 @@ use antares_program::Program;
 pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
 
-/// What passes need to know about the generator.
+/// Facts about the generator for passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Maximum indirect jumps of a function with a switch each; more jumps to the same targets share one.
@@ -37,7 +37,7 @@ pub struct Target {
     pub blocks_max: usize,
 }
 
-/// What passes know in addition to the module.
+/// Facts for passes in addition to the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The program from which the module was lifted.

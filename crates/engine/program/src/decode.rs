@@ -34,7 +34,7 @@ impl<'a> Decoder<'a> {
         Self { machine, decoder, known: vec![None; slots], base, ends }
     }
 
-    /// The instruction at `pc`, or none if ckb-vm finds none (invalid encoding, page not executable).
+    /// The instruction at `pc`; `None` if ckb-vm finds none (invalid encoding, page not executable).
     pub fn decode(&mut self, pc: u64) -> Option<Instruction> {
         let slot = pc.checked_sub(self.base).filter(|offset| offset % 2 == 0)?;
         let slot = usize::try_from(slot / 2).ok()?;

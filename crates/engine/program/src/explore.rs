@@ -25,7 +25,7 @@ const COMPUTED_REACH_BYTES: u64 = 160;
 /// Maximum instructions of a shared function end: libgcc's `__riscv_restore_12` has 21.
 const SHARED_END_INSTRUCTIONS_MAX: usize = 32;
 
-/// What recovery knows of a function before it builds the blocks.
+/// Facts about a function before recovery builds its blocks.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionDraft {
     /// Starts of blocks.
@@ -80,7 +80,7 @@ impl FunctionDraft {
     }
 }
 
-/// What recovery knows of the whole program before it explores functions.
+/// Facts about the whole program before recovery explores functions.
 pub(crate) struct Surroundings {
     /// Data words that look like code addresses ([`code_words_in_data`](crate::taken::code_words_in_data)).
     pub(crate) words: Vec<u64>,
@@ -393,7 +393,7 @@ impl Explorer {
             }
         }
         let words = inside(&around.words, &self.range);
-        // A single word that looks like an address of this function is no table.
+        // A single word that looks like an address of this function is not a table.
         if !found.is_empty() || words.len() > 1 {
             found.extend(words);
         }

@@ -259,7 +259,7 @@ impl<'a> Recovery<'a> {
         for _ in 0..ROUNDS_MAX {
             let starts = self.starts.len();
             match self.round(decoder) {
-                // Labels mistaken for functions may cause the excess.
+                // Labels classified as functions may cause the excess.
                 Err(ProgramError::Blocks { .. }) if self.drop_labels() => continue,
                 other => other?,
             }

@@ -108,7 +108,7 @@ impl Windows {
 /// The facts about loads that follow from facts about stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImpliedWindows {
-    /// How far loads may reach below stores; none if some writable addresses are not readable.
+    /// How far loads may reach below stores; `None` if some writable addresses are not readable.
     pub(super) below: Option<i64>,
 }
 

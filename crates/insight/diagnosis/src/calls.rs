@@ -8,7 +8,7 @@ use crate::{
     report::{DecodedCall, Frame, Word},
 };
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy)]
 enum Kind {
     Address,
@@ -78,7 +78,7 @@ fn arguments(number: u64) -> &'static [Argument] {
     }
 }
 
-/// The list that a source names.
+/// The name of a source's list.
 fn source(value: u64) -> Option<&'static str> {
     Some(match value {
         1 => "Input",
@@ -112,14 +112,14 @@ fn text(kind: Kind, value: u64) -> String {
         (Some(name), _) => name.to_owned(),
         (None, Kind::Address) => format!("{value:#x}"),
         (None, Kind::Code) => value.to_le_bytes()[0].cast_signed().to_string(),
-        // Offset and length in one.
+        // Offset and length in one register.
         (None, Kind::Bounds) => format!("{}+{}", value >> 32, value & 0xffff_ffff),
         (None, _) if value > 0xffff_ffff => format!("{value:#x}"),
         (None, _) => value.to_string(),
     }
 }
 
-/// What a result means: those that all system calls share, and those of the ones that load.
+/// Name of a result: one that all system calls share, or one of the loading calls.
 pub(crate) fn result_name(number: u64, result: u64) -> Option<&'static str> {
     let is_ipc = (2601..=2608).contains(&number);
     Some(match (number, result) {
@@ -138,13 +138,13 @@ pub(crate) fn result_name(number: u64, result: u64) -> Option<&'static str> {
     })
 }
 
-/// Whether a system call did what it was asked for: results of some are no verdict.
+/// Whether a system call failed. Results of some system calls do not indicate failure.
 pub(crate) fn has_failed(call: &SystemCall) -> bool {
     let is_verdict = !matches!(call.number, 93 | 2041 | 2042 | 2177 | 2603);
     is_verdict && call.result.is_some_and(|result| result != 0)
 }
 
-/// A system call for people and tools.
+/// Decodes a system call.
 pub(crate) fn decode_call(call: &SystemCall, namer: &Namer<'_>) -> DecodedCall {
     let place: Vec<Frame> = namer.stack(&call.stack, call.vm);
     let mut decoded: Vec<(Word, String)> = arguments(call.number)

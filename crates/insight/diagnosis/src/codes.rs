@@ -1,23 +1,23 @@
-//! What exit codes mean: the script's own table, and those of scripts that everybody knows.
+//! Meanings of exit codes: the script's own table, and the tables of well-known scripts.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a meaning, at most.
+/// Maximum bytes of a meaning.
 const MEANING_BYTES_MAX: usize = 200;
 
-/// Name of the section of an ELF, or of its note's owner, that has a table.
+/// Name of the ELF section, or owner of the note, that contains a table.
 const SECTION: &str = ".ckb.error-codes";
 
-/// What exit codes mean.
+/// Meanings of exit codes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCodes(BTreeMap<i8, String>);
 
-/// Why a text is no table of error codes.
+/// Why a text is not a table of error codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodesError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub fault: &'static str,
 }
 
@@ -30,11 +30,11 @@ impl std::fmt::Display for CodesError {
 impl std::error::Error for CodesError {}
 
 impl ErrorCodes {
-    /// Reads lines `code = meaning`. What is behind a `#` at the start of a line is a comment; quotes around
-    /// a meaning go.
+    /// Reads lines of the form `code = meaning`. Lines that start with `#` are comments; quotes around a
+    /// meaning are removed.
     ///
     /// # Errors
-    /// A line has no `=`, or its code is none of an exit.
+    /// A line has no `=`, or its code cannot be an exit code.
     pub fn parse(text: &str) -> Result<Self, CodesError> {
         let mut codes = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -46,7 +46,7 @@ impl ErrorCodes {
             let (code, meaning) =
                 line.split_once('=').ok_or_else(|| fault("a line must be: code = meaning"))?;
             let code: i16 = code.trim().parse().map_err(|_| fault("the code must be a number"))?;
-            // Codes are told with and without their sign.
+            // Accept signed and unsigned codes.
             let code = match code {
                 -128..=255 => code.to_le_bytes()[0].cast_signed(),
                 _ => return Err(fault("the code must be from -128 to 255")),
@@ -57,8 +57,7 @@ impl ErrorCodes {
         Ok(Self(codes))
     }
 
-    /// The table that an ELF brings along in its section `.ckb.error-codes`, in the same form. What cannot be
-    /// read is none.
+    /// The table in an ELF's section `.ckb.error-codes`, in the same form; empty if it cannot be read.
     #[must_use]
     pub fn of_elf(elf: &[u8]) -> Self {
         use object::{Object as _, ObjectSection as _};
@@ -68,13 +67,13 @@ impl ErrorCodes {
         text.and_then(|text| Self::parse(text.trim_end_matches('\0')).ok()).unwrap_or_default()
     }
 
-    /// What `code` means.
+    /// The meaning of `code`.
     #[must_use]
     pub fn meaning(&self, code: i8) -> Option<&str> {
         self.0.get(&code).map(String::as_str)
     }
 
-    /// This table, with what `other` knows beside it.
+    /// This table, extended by `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for (code, meaning) in other.0 {
@@ -84,7 +83,7 @@ impl ErrorCodes {
     }
 }
 
-/// A script that everybody knows, and what its codes mean.
+/// A well-known script and the meanings of its codes.
 struct Known {
     name: &'static str,
     /// Hash of the type script of its cell on the main network.
@@ -155,14 +154,14 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
-/// The names by which functions give a system script away.
+/// Function names that identify a system script.
 const MARKS: [(&str, &str); 3] = [
     ("verify_secp256k1_blake160_sighash_all", "secp256k1_blake160_sighash_all"),
     ("verify_secp256k1_blake160_multisig_all", "secp256k1_blake160_multisig_all"),
     ("validate_withdrawing_cell", "dao"),
 ];
 
-/// The codes that ckb-std gives to the results of system calls, which most scripts in Rust pass on.
+/// Codes of ckb-std for the results of system calls; most Rust scripts pass them on.
 const CKB_STD: [(i8, &str); 4] = [
     (1, "IndexOutOfBound: there is no such cell, witness or header"),
     (2, "ItemMissing: the cell has no such field"),
@@ -170,8 +169,8 @@ const CKB_STD: [(i8, &str); 4] = [
     (4, "Encoding: a structure is no valid molecule"),
 ];
 
-/// What `code` means in a system script: one that `code_hash` (hexadecimal digits) names by type, or whose
-/// function is `function`.
+/// The meaning of `code` in a system script, identified by its type hash `code_hash` (hexadecimal digits)
+/// or by its `function`.
 pub(crate) fn of_system(
     code: i8,
     code_hash: Option<&str>,
@@ -185,7 +184,7 @@ pub(crate) fn of_system(
     codes.find(|(known, _)| *known == code).map(|(_, meaning)| ((*meaning).to_owned(), known.name))
 }
 
-/// What `code` means if ckb-std's error was passed on as it is.
+/// The meaning of `code` if the script passed on ckb-std's error unchanged.
 pub(crate) fn of_ckb_std(code: i8) -> Option<&'static str> {
     CKB_STD.iter().find(|(known, _)| *known == code).map(|(_, meaning)| *meaning)
 }

@@ -1,4 +1,4 @@
-//! Which branch, value and place decided.
+//! Finds the branch, value and location that decided.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use antares_program::{Instruction, Op, Reg};
 
 use crate::{names::Namer, report::Frame};
 
-/// Instructions that are looked at behind a branch.
+/// Maximum instructions scanned after a branch.
 const SCANNED_MAX: usize = 2048;
 
-/// The register with the number of a system call, and that of `exit`.
+/// Register of a system call's number, and the number of `exit`.
 const A7: Reg = Reg(17);
 const EXIT: i64 = 93;
 
-/// Beginnings of names of functions that pass on what others have decided.
+/// Prefixes of functions that only pass on the decisions of others.
 const RUNTIME: [&str; 33] = [
     "[",
     "_start",
@@ -51,17 +51,17 @@ const RUNTIME: [&str; 33] = [
     "<T as",
 ];
 
-/// Whether a function only passes on what others have decided.
+/// Whether a function only passes on the decisions of others.
 pub(crate) fn is_runtime(name: &str) -> bool {
     RUNTIME.iter().any(|start| name.starts_with(start) && (start.len() > 5 || is_whole(name, start)))
 }
 
-/// Short names count as a whole only; beginnings that end in a sign do not.
+/// Short prefixes that end in a letter or digit match only the whole name.
 fn is_whole(name: &str, start: &str) -> bool {
     name == start || !start.ends_with(|last: char| last.is_ascii_alphanumeric())
 }
 
-/// Parts of paths that are no author's: standard libraries, registries of crates, C libraries.
+/// Path fragments of foreign code: standard libraries, crate registries, C libraries.
 const FOREIGN: [&str; 8] = [
     "/library/core/",
     "/library/alloc/",
@@ -73,21 +73,21 @@ const FOREIGN: [&str; 8] = [
     "/ckb-c-stdlib/",
 ];
 
-/// Whether a function is the author's own.
+/// Whether the script's author wrote a function.
 pub(crate) fn is_own(frame: &Frame) -> bool {
     let is_foreign = |file: &String| FOREIGN.iter().any(|part| file.contains(part));
     !is_runtime(&frame.function) && !frame.file.as_ref().is_some_and(is_foreign)
 }
 
-/// Without the innermost functions that only pass on, and those without a line if others have one; all of them
-/// if there are no others.
+/// The frames from the innermost one of the author's own, preferably one with a line. `None` if there is
+/// none.
 pub(crate) fn own(frames: &[Frame]) -> Option<&[Frame]> {
     let with_line = frames.iter().position(|frame| is_own(frame) && frame.line.is_some());
     let first = with_line.or_else(|| frames.iter().position(is_own))?;
     Some(&frames[first..])
 }
 
-/// The branch that decided about the end of `vm`; none if what made the value did.
+/// The branch that decided the end of `vm`; `None` if the computation of the value did.
 pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
     let value = vm.value.as_ref().filter(|_| matches!(vm.ending, Ending::Exit(_)));
     let Some(Made::Code { stack, is_constant }) = value.map(|value| &value.made) else {
@@ -113,14 +113,14 @@ fn branch_pc(branch: &Branch) -> u64 {
     top(&branch.stack).map_or(branch.to, |(_, pc)| pc)
 }
 
-/// Where code goes on.
+/// A location from which execution continues.
 struct Way {
     program: u32,
     vm: u64,
     from: u64,
 }
 
-/// What a way has come to.
+/// Result of a step along a path.
 enum Step {
     GoOn,
     Turn,
@@ -128,8 +128,8 @@ enum Step {
 }
 
 impl Way {
-    /// Whether some path from here comes to an instruction that `look` finds, or leaves the function if
-    /// `or_leaves`. Calls come back.
+    /// Whether some path from here reaches an instruction that `look` finds, or leaves the function if
+    /// `or_leaves`. Assumes that calls return.
     fn leads(&self, namer: &Namer<'_>, or_leaves: bool, look: impl Fn(u64, &Instruction) -> Step) -> bool {
         let (mut seen, mut rest) = (BTreeSet::new(), vec![self.from]);
         while let Some(pc) = rest.pop() {
@@ -146,7 +146,7 @@ impl Way {
             let next = pc.wrapping_add(u64::from(it.length));
             match it.op {
                 Op::Jal if it.rd == Reg::ZERO => rest.push(pc.wrapping_add_signed(it.imm)),
-                // The number of the system call `exit` ends a script as a return ends a function.
+                // The system call `exit` ends a script like a return ends a function.
                 Op::Addi if (it.rd, it.rs1, it.imm) == (A7, Reg::ZERO, EXIT) && or_leaves => return true,
                 Op::Jalr | Op::FarJumpAbs | Op::FarJumpRel if it.rd == Reg::ZERO => {
                     if or_leaves {
@@ -161,18 +161,18 @@ impl Way {
     }
 }
 
-/// Whether the code can end its function without the instruction at `pc`.
+/// Whether the function can end without executing the instruction at `pc`.
 fn avoids(way: &Way, pc: u64, namer: &Namer<'_>) -> bool {
     way.leads(namer, true, |at, _| if at == pc { Step::Turn } else { Step::GoOn })
 }
 
-/// Whether the other way of `branch`, which comes behind the instruction that made the exit code, makes
-/// another one: then the compiler has put that instruction before the branch.
+/// Whether the other direction of `branch`, which follows the instruction that computed the exit code,
+/// computes another code: then the compiler moved that instruction before the branch.
 fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer<'_>) -> bool {
     let Some((program, made)) = top(made) else { return false };
     let Some(it) = namer.instruction(program, made, vm) else { return false };
     let next = made.wrapping_add(u64::from(it.length));
-    // Unoptimised code keeps it in memory.
+    // Unoptimised code stores the value in memory.
     let stored = namer.instruction(program, next, vm);
     let slot = stored
         .filter(|stored| is_store(stored) && stored.rs2 == it.rd)
@@ -183,7 +183,7 @@ fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer<'_>) -> b
         Some(_) => Step::GoOn,
         None if [at.rs1, at.rs2, at.rs3, at.rs4].contains(&it.rd) => Step::Turn,
         None if at.rd == it.rd => Step::Found,
-        // A call may read arguments, and loses what no callee keeps.
+        // A call may read argument registers, and clobbers caller-saved ones.
         None if is_call(at.op) && at.rd != Reg::ZERO && (10..14).contains(&it.rd.0) => Step::Turn,
         None if is_call(at.op) && at.rd != Reg::ZERO && matches!(it.rd.0, 5..8 | 14..18 | 28..32) => {
             Step::Found
@@ -191,7 +191,7 @@ fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer<'_>) -> b
         None => Step::GoOn,
     };
     let leads = |from| Way { program, vm, from }.leads(namer, false, look);
-    // Both ways of what follows a call, or a loop, may do so.
+    // After a call or in a loop, both directions may compute another code.
     leads(branch.instead) && !leads(branch.to)
 }
 
@@ -217,8 +217,8 @@ fn of_value(value: &Value) -> Option<u64> {
     of(&value.made).or_else(|| value.of.as_ref().and_then(of))
 }
 
-/// The system call that decided: the one under way at the end, the one that gave the value, or one of those
-/// that the branch has compared results of.
+/// The system call that decided: the one in progress at the end, the origin of the value, or one whose
+/// result the branch compared.
 pub(crate) fn system_call(value: Option<&Value>, branch: Option<&Branch>) -> Option<u64> {
     let sides = || branch.and_then(|branch| of_value(&branch.left).max(of_value(&branch.right)));
     value.and_then(of_value).or_else(sides)

@@ -1,4 +1,4 @@
-//! From evidence to a diagnosis.
+//! Derives a diagnosis from evidence.
 
 use antares_profile::evidence::{
     Evidence,
@@ -24,26 +24,26 @@ const REGISTERS: [&str; 32] = [
     "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
 ];
 
-/// What a diagnosis is made of.
+/// The inputs of a diagnosis.
 pub struct Inputs<'a> {
-    /// What was seen.
+    /// The evidence.
     pub evidence: &'a Evidence,
-    /// The ELFs of its programs, as far as they are at hand.
+    /// The ELFs of its programs, as far as available.
     pub programs: &'a Programs,
     /// The data of a cell of the transaction, by source and index.
     pub cells: &'a CellFinder<'a>,
-    /// The text of a source file, by the name that the compiler gave it.
+    /// The text of a source file, by the compiler's name for the file.
     pub source: &'a dyn Fn(&str) -> Option<String>,
-    /// What the script's exit codes mean, as its author says.
+    /// Meanings of the script's exit codes, from its author.
     pub codes: &'a ErrorCodes,
-    /// The VM's error, as the report names it: of what a VM waited for and was refused, evidence knows no
-    /// name.
+    /// The VM's error, as the report names it. Evidence has only `Refused` for a postponed system call
+    /// that failed.
     pub error: Option<&'a str>,
-    /// The code hash (hexadecimal digits) of a script that is named by type.
+    /// The code hash (hexadecimal digits) of a script that is referenced by type.
     pub code_hash: Option<&'a str>,
 }
 
-/// Finds out why the script failed; none if nothing has run.
+/// Finds out why the script failed; `None` if nothing ran.
 #[must_use]
 pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     let evidence = inputs.evidence;
@@ -104,7 +104,7 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    /// How a VM ended, and where that was decided.
+    /// How a VM ended, and the location of the decision.
     fn child(&self, vm: &Vm) -> Child {
         let stack = self.namer.stack(&vm.stack, vm.id);
         let branch = decide::branch(vm, self.namer);
@@ -131,8 +131,8 @@ impl Describer<'_> {
         self.inputs.evidence.system_calls.iter().rev().find(|call| call.vm == vm).map(|call| call.index)
     }
 
-    /// The place that decided: of an exit that of the branch or, without one, of what made the code; else that of
-    /// the end.
+    /// The location of the decision. For an exit: the branch, or else the code that computed the exit code.
+    /// Otherwise: the end.
     fn deciding_frames(
         &self,
         vm: &Vm,
@@ -141,11 +141,11 @@ impl Describer<'_> {
     ) -> Vec<Frame> {
         let here = || decide::own(stack).unwrap_or(stack).to_vec();
         match fault(vm) {
-            // There is no code: who jumps there decides.
+            // There is no code at the target: the jump decides.
             Some(Fault::Fetch { from: Some(from), .. }) if stack.len() > 1 => {
                 let rest = &stack[1..];
                 let jump = self.namer.frames(vm.program, from, vm.id);
-                // Behind a tail call the caller is not under way any more.
+                // After a tail call, the caller is no longer active.
                 let is_known =
                     |frame: &Frame| rest.first().is_some_and(|first| first.function == frame.function);
                 let jump = jump.into_iter().filter(|frame| !is_known(frame));
@@ -166,7 +166,7 @@ impl Describer<'_> {
             }
             _ => Vec::new(),
         };
-        // A panic decides nothing itself: what has called it does.
+        // A panic decides nothing itself: its caller does.
         let is_panic = made.first().is_some_and(|frame| decide::is_runtime(&frame.function))
             && decide::own(stack).is_some();
         match decide::own(&made) {
@@ -216,7 +216,7 @@ impl Describer<'_> {
         }
     }
 
-    /// What an exit code means, and who says so.
+    /// The meaning of an exit code, and its source.
     fn meaning(&self, code: i8, vm: &Vm, system_call: Option<u64>) -> Option<(String, String)> {
         if code == 0 {
             return None;
@@ -231,7 +231,7 @@ impl Describer<'_> {
         if let Some((meaning, name)) = codes::of_system(code, code_hash, &functions) {
             return Some((meaning, name.to_owned()));
         }
-        // ckb-std's errors are those of system calls: only where one of them decided.
+        // ckb-std's errors are those of system calls: use them only if a system call decided.
         let is_std = functions.iter().any(|name| name.contains("ckb_std"));
         let failed = |index| {
             let mut calls = self.inputs.evidence.system_calls.iter();
@@ -258,7 +258,7 @@ impl Describer<'_> {
             Made::SystemCall(index) => ("system_call", self.frames_of_call(*index), Some(*index), None),
             Made::Memory { address, system_call } => ("memory", Vec::new(), *system_call, Some(*address)),
         };
-        // What a computation was made of says more than where it was made.
+        // The origin of a computation's operand is more informative than the computation.
         let of = value.of.as_ref().and_then(|of| match of {
             Made::SystemCall(index) => Some(*index),
             Made::Memory { system_call, .. } => *system_call,

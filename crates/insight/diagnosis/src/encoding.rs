@@ -1,37 +1,37 @@
-//! A diagnosis as bytes that travel: within a limit, and read again by whoever knows the sources.
+//! Serializes a diagnosis within a byte limit, so that a process with access to the sources can complete it.
 
 use crate::{
     Diagnosis, ErrorCodes,
     report::{Branch, Child, DecodedCall, Frame, SourceLine, where_it_is},
 };
 
-/// Functions of a place, and of a stack, that a shortened diagnosis has.
+/// Frames of a location, and of a stack, in a shortened diagnosis.
 const FRAMES_SHORT: usize = 8;
 const STACK_SHORT: usize = 32;
 
-/// System calls that it has; the one that decided stays besides.
+/// System calls in a shortened diagnosis, in addition to the one that decided.
 const SYSTEM_CALLS_SHORT: usize = 8;
 
-/// Other VMs that it has.
+/// Other VMs in a shortened diagnosis.
 const CHILDREN_SHORT: usize = 4;
 
 /// Bytes of a name, an argument or a text in the shortest form.
 const NAME_SHORT: usize = 96;
 
-/// Lines around the place, on each side.
+/// Source lines before and after the location.
 const LINES_AROUND: u32 = 3;
 
-/// Why bytes are no diagnosis.
+/// Why bytes are not a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no diagnosis: {detail}")]
 pub struct DiagnosisError {
-    /// The decoder's text.
+    /// The decoder's message.
     detail: String,
 }
 
 impl Diagnosis {
-    /// The diagnosis in JSON, at most `bytes_max` bytes: what matters least is left out until it fits, and
-    /// [`Diagnosis::is_shortened`] says so. None if nothing helps.
+    /// The diagnosis as JSON, at most `bytes_max` bytes. Omits the least important parts until it fits, and
+    /// sets [`Diagnosis::is_shortened`]. `None` if it does not fit even then.
     #[must_use]
     pub fn into_json(mut self, bytes_max: usize) -> Option<String> {
         let steps: [fn(&mut Self); 4] =
@@ -56,15 +56,15 @@ impl Diagnosis {
         String::from_utf8(bytes).ok()
     }
 
-    /// What JSON of a diagnosis says.
+    /// Parses the JSON of a diagnosis.
     ///
     /// # Errors
-    /// It is of another shape.
+    /// The JSON has another structure.
     pub fn from_json(json: &str) -> Result<Self, DiagnosisError> {
         serde_json::from_str(json).map_err(|error| DiagnosisError { detail: error.to_string() })
     }
 
-    /// The same with what `codes` say the exit codes mean.
+    /// Adds the meanings of exit codes from `codes`.
     #[must_use]
     pub fn with_codes(mut self, codes: &ErrorCodes) -> Self {
         for ending in
@@ -83,7 +83,7 @@ impl Diagnosis {
         self
     }
 
-    /// The same with the source lines around its place, for whoever has the `source` files.
+    /// Adds the source lines around the location, if `source` has the file.
     #[must_use]
     pub fn with_source(mut self, source: &dyn Fn(&str) -> Option<String>) -> Self {
         let with_line = self.place.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
@@ -117,7 +117,7 @@ impl Diagnosis {
     }
 
     fn with_few_calls(&mut self) {
-        // The exception that came last.
+        // The last exception.
         self.javascript.drain(..self.javascript.len().saturating_sub(1));
         for stack in &mut self.javascript {
             let left_out = stack.frames.len().saturating_sub(FRAMES_SHORT);
@@ -130,7 +130,7 @@ impl Diagnosis {
         let before = std::mem::take(&mut self.system_calls).into_iter();
         self.system_calls = before.filter(|call| Some(call.index) == decided).chain(rest).collect();
         self.system_calls_left_out = self.system_calls_left_out.saturating_add(skipped as u64);
-        // Those that ended last.
+        // The last ones to end.
         let first = self.children.len().saturating_sub(CHILDREN_SHORT);
         self.children.drain(..first);
     }

@@ -1,28 +1,28 @@
-//! What errors of the VM mean, and what to look for.
+//! Meanings of the VM's errors, with advice.
 
 use antares_profile::evidence::records::{Fault, Vm};
 use antares_profile::syscall_name;
 
 use crate::names::{MEMORY_BYTES, Namer, STACK_BYTES};
 
-/// Number of the stack pointer.
+/// Register number of the stack pointer.
 const SP: usize = 2;
 
-/// How far from the stack pointer an access is one of the stack.
+/// Maximum distance from the stack pointer of a stack access.
 const FRAME_BYTES: u64 = 64 << 10;
 
 const FLOAT: &str =
     "a floating-point instruction, or data: build all of it, libraries too, for rv64imc and lp64";
 
-/// What it means of an instruction where the VM version has fewer of them.
+/// Advice for an instruction that older VM versions lack.
 const NO_B: &str = "hash type data runs VM version 0, which has rv64imc only: name the code by data2 (or data1, type), or build without zba, zbb, zbc, zbs";
 
-/// What an instruction means that is in no VM version, from the error's `detail`: compilers use extensions
-/// where they are not told otherwise.
+/// Advice for an instruction that no VM version has, from the error's `detail`: by default, compilers use
+/// unsupported extensions.
 pub(crate) fn of_instruction(detail: Option<&str>, vm_version: Option<u32>) -> Option<&'static str> {
     let digits = detail.and_then(|detail| detail.split_once("instruction=0x")).map_or("0", |it| it.1);
     let word = u32::from_str_radix(digits, 16).unwrap_or(0);
-    // Loads and stores of floats, compressed.
+    // Compressed loads and stores of floats.
     let is_short = word & 1 == 0 && word & 0x6000 == 0x2000;
     Some(match if is_short { 0x07 } else { word & 0x7f } {
         0x07 | 0x27 | 0x43 | 0x47 | 0x4b | 0x4f | 0x53 => FLOAT,
@@ -33,10 +33,10 @@ pub(crate) fn of_instruction(detail: Option<&str>, vm_version: Option<u32>) -> O
     })
 }
 
-/// What an error means that comes of a jump.
+/// Advice for an error caused by a jump.
 pub(crate) const NO_CODE: &str = "there is no code: look where the address came from";
 
-/// What an error means.
+/// Advice for an error.
 #[must_use]
 pub fn advice(name: &str) -> Option<&'static str> {
     Some(match name {
@@ -65,7 +65,7 @@ pub fn advice(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the end is a stack overflow: an access near a stack pointer that has left the stack.
+/// Whether the VM ended by a stack overflow: an access near a stack pointer outside of the stack.
 pub(crate) fn is_stack_overflow(vm: &Vm, fault: Option<Fault>) -> bool {
     let sp = vm.registers[SP];
     let Some(Fault::Load { address, .. } | Fault::Store { address, .. }) = fault else { return false };
@@ -85,7 +85,7 @@ pub(crate) fn name(fault: Fault) -> &'static str {
     }
 }
 
-/// The address that it is about.
+/// The faulting address.
 pub(crate) fn address(fault: Fault) -> Option<u64> {
     match fault {
         Fault::Load { address, .. } | Fault::Store { address, .. } | Fault::Fetch { address, .. } => {
@@ -99,7 +99,7 @@ fn length(bytes: u8) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
-/// What went wrong, in a few words.
+/// A short description of the fault.
 pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_>) -> String {
     let what = |address| namer.what_is_at(address, vm.id, vm.program);
     if is_stack_overflow(vm, fault) {
@@ -145,7 +145,7 @@ mod tests {
             (0xa002, "a floating-point"),
             (0x0020_a52f, "an atomic"),
             (0xc000_2573, "an access to a control register"),
-            // sh1add, zeros, and what is nothing.
+            // sh1add, zeros, and an invalid word.
             (0x2000_2533, "no instruction"),
             (0, "no instruction"),
             (0xffff_ffff, "no instruction"),

@@ -1,5 +1,5 @@
-//! Stacks of JavaScript: QuickJS prints them among the debug output, and source maps lead from the bundle to
-//! what the author wrote.
+//! JavaScript stacks: QuickJS prints them to the debug output, and source maps lead from the bundle to the
+//! original source.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,18 @@ use crate::{
     report::{JavaScriptFrame, JavaScriptStack, OriginalLocation},
 };
 
-/// Stacks that are told, those that were printed last.
+/// Maximum reported stacks; the last ones are retained.
 const STACKS_MAX: usize = 4;
-/// Calls of one that are told, the innermost.
+/// Maximum reported calls of a stack, the innermost ones.
 const FRAMES_MAX: usize = 64;
-/// Bytes of a name, and of what was thrown.
+/// Maximum bytes of a name, and of the text of an exception.
 const NAME_BYTES_MAX: usize = 256;
 
-/// What a call in a stack begins with.
+/// Prefix of a call in a stack.
 const AT: &str = "    at ";
 
 impl Diagnosis {
-    /// The same with the JavaScript stacks that stand in `debug`, a run's debug output. If none does, what is
-    /// there stays.
+    /// Replaces the JavaScript stacks by those in `debug`, a run's debug output, if it contains any.
     #[must_use]
     pub fn with_javascript<'a>(mut self, debug: impl IntoIterator<Item = &'a str>) -> Self {
         let found = stacks(debug);
@@ -31,7 +30,7 @@ impl Diagnosis {
         self
     }
 
-    /// The same with what calls in a bundle come from: `original` says where, `text` has the lines there.
+    /// Adds original locations: `original` maps a call of a bundle, `text` returns the source.
     #[must_use]
     pub fn with_originals(
         mut self,
@@ -54,7 +53,7 @@ impl Diagnosis {
 /// The stacks in debug output, in order. A system call's text may have many lines, and a stack many texts.
 fn stacks<'a>(debug: impl IntoIterator<Item = &'a str>) -> Vec<JavaScriptStack> {
     let mut found: VecDeque<JavaScriptStack> = VecDeque::new();
-    // What stands before the next call, in the text of the same system call, and all of the one before.
+    // Text before the next call: in the same system call's text, and all of the previous text.
     let (mut head, mut last_text) = (String::new(), String::new());
     let mut is_open = false;
     for text in debug {
@@ -99,7 +98,7 @@ fn joined(head: &str, line: &str) -> String {
     }
 }
 
-/// Whether a text is what an exception is printed as: `Error: none left`, `Caused by:`, `AmountError`.
+/// Whether a text has the form of an exception: `Error: none left`, `Caused by:`, `AmountError`.
 fn is_thrown(text: &str) -> bool {
     let name = text.split([':', '\n']).next().unwrap_or_default();
     let has_message = name.len() < text.len();
@@ -107,7 +106,7 @@ fn is_thrown(text: &str) -> bool {
     name == "Caused by" || (!name.is_empty() && is_name(name) && (has_message || name.ends_with("Error")))
 }
 
-/// `fn (file:line:column)`, `fn (file:line)`, `fn (file)`, `fn (native)`; names of files may be empty.
+/// `fn (file:line:column)`, `fn (file:line)`, `fn (file)`, `fn (native)`; file names may be empty.
 fn frame(text: &str) -> Option<JavaScriptFrame> {
     let (function, place) = text.trim_end().strip_suffix(')')?.rsplit_once(" (")?;
     let number = |text: &str| {
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_quickjs_prints_is_read() {
-        // By ckb-js-vm of ckb-testtool 1.0.5, from a file and from bytecode; with columns, by newer QuickJS.
+        // From ckb-js-vm of ckb-testtool 1.0.5, for a file and bytecode; with columns, from a newer QuickJS.
         let debug = [
             "Run from file, local access enabled. For Testing only.",
             "Error: no",
@@ -187,7 +186,7 @@ mod tests {
             decoded(&["", "    at", "    at x", "  at f (a:1)", "we are at f (a:1)"]),
             [] as [&str; 0]
         );
-        // Numbers that are none.
+        // Invalid numbers.
         assert_eq!(
             decoded(&["    at f (a:0)\n    at g (a:99999999999)\n    at h (:+1)"]),
             ["-| f(a:0 ), g(a:99999999999 ), h(:+1 )"]

@@ -1,11 +1,11 @@
-//! Why a script failed, for people and tools: evidence with its addresses named and its system calls decoded.
+//! Explains why a script failed, for people and tools: names addresses in evidence and decodes system calls.
 //!
 //! ```text
-//! Inputs      evidence of a run, the ELFs of its programs, tables of error codes, a way to source files
-//! diagnose    finds the place, the value, the branch and the system call that decided
-//! Diagnosis   that, to be written as JSON or as text: short, or whole
+//! Inputs      evidence of a run, the ELFs of its programs, tables of error codes, a source file lookup
+//! diagnose    finds the location, value, branch and system call that decided
+//! Diagnosis   the result, written as JSON or as short or full text
 //! ```
-//! No IO. ELF files and evidence may be hostile: nothing panics, and names are bounded.
+//! No IO. ELF files and evidence are untrusted input: nothing panics, and names are bounded.
 #![forbid(unsafe_code)]
 
 mod calls;

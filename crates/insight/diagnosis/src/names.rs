@@ -13,17 +13,17 @@ use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::Elf
 
 use crate::report::Frame;
 
-/// Where the stack of a VM begins, and the bytes that ckb-vm means for it.
+/// Memory size of a VM, where its stack starts, and ckb-vm's intended stack size.
 pub(crate) const MEMORY_BYTES: u64 = 4 << 20;
 pub(crate) const STACK_BYTES: u64 = 1 << 20;
 
-/// Half words before an instruction without a line in which one is looked for.
+/// Half words to search backwards for an instruction with a line.
 const LINE_SEARCHED: u64 = 6;
 
-/// A way to the data of a cell, by source and index.
+/// Looks up the data of a cell, by source and index.
 pub type CellFinder<'a> = dyn Fn(u64, u64) -> Option<Vec<u8>> + 'a;
 
-/// A program or a piece of loaded code, as far as its ELF is at hand.
+/// A program or a piece of loaded code, if its ELF is available.
 struct Named {
     elf: Vec<u8>,
     symbols: Symbols,
@@ -43,7 +43,7 @@ impl Named {
     }
 }
 
-/// A piece of loaded code: where it is in memory, and in the file.
+/// A piece of loaded code: its location in memory and in the file.
 struct Loaded {
     vm: u64,
     address: u64,
@@ -89,7 +89,7 @@ impl<'a> Namer<'a> {
         self.programs.get(program as usize)?.as_ref()
     }
 
-    /// What is at `pc`: a program, or loaded code, and the address in its ELF.
+    /// The program or loaded code at `pc`, and the address in its ELF.
     fn at(&self, program: u32, pc: u64, vm: u64) -> Option<(&Named, u64)> {
         let mut codes = self.codes.iter().rev();
         let loaded = codes
@@ -121,7 +121,7 @@ impl<'a> Namer<'a> {
             }
         };
         let mut located = named.symbols.locate(address);
-        // Compilers leave out the line of a branch that they have made of two: what it compares has it.
+        // Compilers omit the line of a branch that they merged from two: the comparison before it has one.
         let before = (1..=LINE_SEARCHED).map(|halves| named.symbols.locate(address.wrapping_sub(2 * halves)));
         let is_known = |location: &Location| location.line.as_ref().is_some_and(|line| line.line > 0);
         if let Some(first) = located.first_mut().filter(|first| !is_known(first))
@@ -175,7 +175,7 @@ impl<'a> Namer<'a> {
         (self.source)(file)
     }
 
-    /// What stands at an address of a VM whose stack pointer is `sp`.
+    /// Describes an address of a VM with stack pointer `sp`.
     pub(crate) fn what_is_at(&self, address: u64, vm: u64, program: u32) -> String {
         if address >= MEMORY_BYTES {
             return if address < u64::MAX - (64 << 10) {
@@ -207,11 +207,11 @@ fn plain(address: u64, function: String) -> Frame {
     Frame { address, function, file: None, line: None, column: None, is_inlined: false }
 }
 
-/// The segment and section that an address is in.
+/// The segment and section that contain an address.
 fn segment(elf: &[u8], address: u64) -> Option<String> {
     let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
     let covers = |start: u64, size: u64| address.checked_sub(start).is_some_and(|behind| behind < size);
-    // ckb-vm gives whole pages the permissions of what is in them.
+    // ckb-vm sets permissions for whole pages.
     let pages = |start: u64, size: u64| {
         let first = start & !4095;
         (first, start.saturating_add(size).saturating_add(4095) & !4095)
@@ -239,7 +239,7 @@ fn segment(elf: &[u8], address: u64) -> Option<String> {
     })
 }
 
-/// The address that the bytes at an offset of an ELF are meant for.
+/// The virtual address of an offset in an ELF.
 fn virtual_address(elf: &[u8], offset: u64) -> Option<u64> {
     let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
     file.segments().find_map(|segment| {

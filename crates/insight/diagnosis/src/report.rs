@@ -1,10 +1,10 @@
-//! What a diagnosis says. The keys of its JSON are a contract: they only grow.
+//! The content of a diagnosis. The keys of its JSON are stable: keys are only added.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// A word of a fixed list; of a diagnosis that was read, whatever stands there.
+/// A word from a fixed list; arbitrary in a deserialized diagnosis.
 pub type Word = Cow<'static, str>;
 
 /// Why a script failed.
@@ -14,15 +14,15 @@ pub struct Diagnosis {
     pub summary: String,
     /// How it ended.
     pub ending: Ending,
-    /// Where that was decided, the innermost function first; those that are inlined are told apart.
+    /// The location of the decision, the innermost function first, with inlined functions as separate frames.
     pub place: Vec<Frame>,
-    /// Calls under way at the end, the innermost first.
+    /// Active calls at the end, the innermost first.
     pub stack: Vec<Frame>,
-    /// Calls between the innermost and the outermost that are not told.
+    /// Number of omitted calls between the innermost and the outermost ones.
     pub stack_left_out: u64,
-    /// The instruction at the end.
+    /// The last instruction.
     pub instruction: Instruction,
-    /// The exit code, or the address that faulted, and where it came from.
+    /// The exit code or the faulting address, with its origin.
     pub value: Option<Value>,
     /// The branch that decided.
     pub branch: Option<Branch>,
@@ -30,26 +30,26 @@ pub struct Diagnosis {
     pub system_call: Option<u64>,
     /// The last system calls, in order.
     pub system_calls: Vec<DecodedCall>,
-    /// System calls before those.
+    /// Number of earlier system calls that are omitted.
     pub system_calls_left_out: u64,
     /// Registers at the end.
     pub registers: Vec<Register>,
-    /// Source lines around the place.
+    /// Source lines around the location.
     pub source: Vec<SourceLine>,
-    /// The other VMs that ended before, in that order.
+    /// The other VMs, in the order in which they ended.
     pub children: Vec<Child>,
-    /// Stacks of JavaScript that the script has printed, those of its last exceptions, in that order.
+    /// JavaScript stacks of the last exceptions that the script printed, in order.
     #[serde(default)]
     pub javascript: Vec<JavaScriptStack>,
     /// The last instructions, in order.
     pub steps: Vec<Step>,
-    /// Whether instructions were followed up to the end: without that there is no value and no branch.
+    /// Whether instructions were traced up to the end; otherwise there is no value and no branch.
     pub is_followed: bool,
-    /// Whether there are names of functions.
+    /// Whether function names are available.
     pub has_names: bool,
-    /// Whether there are lines.
+    /// Whether line numbers are available.
     pub has_lines: bool,
-    /// Whether parts were left out, or names cut, for it to fit.
+    /// Whether parts were omitted or names truncated to fit a limit.
     #[serde(default)]
     pub is_shortened: bool,
 }
@@ -59,28 +59,28 @@ pub struct Diagnosis {
 pub struct Ending {
     /// `exit` or `error`.
     pub kind: Word,
-    /// With `exit`.
+    /// Exit code, for `exit`.
     pub exit_code: Option<i8>,
-    /// What the code means, and who says so.
+    /// Meaning of the code, and its source.
     pub meaning: Option<String>,
-    /// `script` (its own table), `ckb-std`, or a system script's name.
+    /// `script` (its own table), `ckb-std`, or the name of a system script.
     pub meaning_from: Option<String>,
-    /// With `error`: name of the variant of ckb-vm's `Error`.
+    /// Variant name of ckb-vm's `Error`, for `error`.
     pub error: Option<String>,
-    /// Its fields as text.
+    /// Its fields, as text.
     pub detail: Option<String>,
-    /// What it means, and what to look for.
+    /// Meaning of the error, and advice.
     pub advice: Option<String>,
-    /// The number of the VM.
+    /// Number of the VM.
     pub vm: u64,
 }
 
-/// A function, and where in it.
+/// A function and a location in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
-    /// Guest address; 0 for what is no code.
+    /// Guest address; 0 if the frame is not code.
     pub address: u64,
-    /// The function; `[exec #1]` or `[spawn #1]` for what is no code.
+    /// The function; `[exec #1]` or `[spawn #1]` if the frame is not code.
     pub function: String,
     /// The file, as the compiler names it.
     pub file: Option<String>,
@@ -92,48 +92,48 @@ pub struct Frame {
     pub is_inlined: bool,
 }
 
-/// An instruction and what stands there.
+/// An instruction with its fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruction {
     /// Guest address.
     pub address: u64,
-    /// As text, if it can be decoded.
+    /// Its text, if it can be decoded.
     pub text: Option<String>,
-    /// The address that it could not reach.
+    /// The address that it could not access.
     pub fault_address: Option<u64>,
     /// `load`, `store`, `fetch`, `system_call`, `cycles` or `other`.
     pub fault: Option<Word>,
-    /// What stands at that address.
+    /// Description of that address.
     pub fault_at: Option<String>,
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
     /// The value.
     pub value: u64,
-    /// `code`, `system_call`, `memory`, or `before` if it was there before instructions were followed.
+    /// `code`, `system_call`, `memory`, or `before` if it existed before tracing started.
     pub made: Word,
-    /// The place that made it, the innermost function first.
+    /// The location that computed it, the innermost function first.
     pub place: Vec<Frame>,
-    /// The system call that gave it.
+    /// The system call that returned it.
     pub system_call: Option<u64>,
-    /// The memory that it was read from, which nobody but a system call was seen writing to.
+    /// The memory that it was read from, without a traced write except by system calls.
     pub address: Option<u64>,
 }
 
 /// A conditional branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// Its place, the innermost function first.
+    /// Its location, the innermost function first.
     pub place: Vec<Frame>,
-    /// As text: `bltu a0,a1`.
+    /// Its text: `bltu a0,a1`.
     pub text: String,
     /// Whether it was taken.
     pub is_taken: bool,
-    /// What it compared.
+    /// The left operand.
     pub left: Value,
-    /// With what.
+    /// The right operand.
     pub right: Value,
     /// The register of the left value.
     pub left_register: Word,
@@ -144,29 +144,29 @@ pub struct Branch {
 /// A system call, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecodedCall {
-    /// Its number in the run, from 0.
+    /// Its index in the run, from 0.
     pub index: u64,
-    /// The VM that made it.
+    /// The calling VM.
     pub vm: u64,
     /// Its number.
     pub number: u64,
-    /// Its name; none if there is no such system call.
+    /// Its name; `None` if there is no such system call.
     pub name: Option<Word>,
     /// Its arguments, in order, each with its name.
     pub arguments: Vec<(Word, String)>,
-    /// What it gave; none if it did not come back.
+    /// Its result; `None` if it did not return.
     pub result: Option<u64>,
-    /// The name of that.
+    /// The name of the result.
     pub result_name: Option<Word>,
-    /// The length that it told.
+    /// The length that it returned.
     pub length: Option<u64>,
     /// The first bytes that it read or wrote, in hexadecimal digits.
     pub data: String,
-    /// Cycles of the VM before it, and cycles that it took.
+    /// Cycles of the VM before the call.
     pub cycles: u64,
-    /// Cycles that it took.
+    /// Cycles of the call.
     pub cost: u64,
-    /// Who made it, the innermost function first.
+    /// The calling location, the innermost function first.
     pub place: Vec<Frame>,
 }
 
@@ -184,9 +184,9 @@ pub struct Register {
 pub struct SourceLine {
     /// Line, from 1.
     pub line: u32,
-    /// The line.
+    /// Its text.
     pub text: String,
-    /// Whether it is the place.
+    /// Whether it is the location of the decision.
     pub is_place: bool,
 }
 
@@ -195,9 +195,9 @@ pub struct SourceLine {
 pub struct Child {
     /// How it ended.
     pub ending: Ending,
-    /// Where that was decided, the innermost function first.
+    /// The location of the decision, the innermost function first.
     pub place: Vec<Frame>,
-    /// Calls under way at its end, the innermost first.
+    /// Active calls at its end, the innermost first.
     pub stack: Vec<Frame>,
     /// The branch that decided.
     pub branch: Option<Branch>,
@@ -205,59 +205,59 @@ pub struct Child {
     pub system_call: Option<u64>,
 }
 
-/// A stack of JavaScript, as QuickJS prints it.
+/// A JavaScript stack, as QuickJS prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JavaScriptStack {
-    /// What was printed before it: the exception, or `Caused by:`.
+    /// The text before the stack: the exception, or `Caused by:`.
     pub thrown: Option<String>,
     /// Calls, the innermost first.
     pub frames: Vec<JavaScriptFrame>,
-    /// Outer calls that are not told.
+    /// Number of omitted outer calls.
     pub left_out: u64,
-    /// Lines of the author's source around the innermost call that a source map knows.
+    /// Lines of the original source around the innermost call that a source map covers.
     pub source: Vec<SourceLine>,
 }
 
-/// A call in JavaScript: in the bundle, and in what it was made of.
+/// A JavaScript call: in the bundle and in its original source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JavaScriptFrame {
     /// The function, as the bundle names it.
     pub function: String,
-    /// The file; none where QuickJS has no name, as in bytecode.
+    /// The file; `None` if QuickJS has no name for it, as in bytecode.
     pub file: Option<String>,
     /// Line of the bundle, from 1.
     pub line: Option<u32>,
     /// Column of the bundle, from 1.
     pub column: Option<u32>,
-    /// Whether it is a function of QuickJS.
+    /// Whether it is a built-in function of QuickJS.
     pub is_native: bool,
-    /// Where that comes from, by a source map.
+    /// Its original location, from a source map.
     pub original: Option<OriginalLocation>,
 }
 
-/// A place in what an author wrote.
+/// A location in the author's source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OriginalLocation {
     /// The file.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// Column, from 1; none where the call has none.
+    /// Column, from 1; `None` if the call has none.
     pub column: Option<u32>,
 }
 
-/// An instruction that was executed.
+/// An executed instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Guest address.
     pub address: u64,
     /// The function.
     pub function: String,
-    /// As text, if it can be decoded.
+    /// Its text, if it can be decoded.
     pub text: Option<String>,
-    /// The register that it has changed.
+    /// The register that it changed.
     pub register: Option<Word>,
-    /// To what.
+    /// The new value.
     pub value: Option<u64>,
 }
 

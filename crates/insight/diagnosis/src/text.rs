@@ -1,4 +1,4 @@
-//! A diagnosis for people.
+//! A diagnosis as text.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,15 @@ use crate::{
     },
 };
 
-/// Calls and system calls in the short form.
+/// Calls and system calls in the short text.
 const SHORT_CALLS: usize = 8;
 const SHORT_SYSTEM_CALLS: usize = 3;
 
-/// Digits of data in one line.
+/// Digits of data per line.
 const DATA_DIGITS: usize = 64;
 
 impl Diagnosis {
-    /// A dozen lines.
+    /// A short text of about a dozen lines.
     #[must_use]
     pub fn to_short_text(&self) -> String {
         let mut text = format!("why: {}\n", self.summary);
@@ -41,7 +41,7 @@ impl Diagnosis {
         text
     }
 
-    /// Everything.
+    /// The full text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("why: {}\n", self.summary);
@@ -121,7 +121,7 @@ impl Diagnosis {
         }
     }
 
-    /// Whether it was decided in a call that has come back.
+    /// Whether a call that has returned made the decision.
     fn is_elsewhere(&self) -> bool {
         let first = self.place.first();
         first.is_some_and(|place| !self.stack.iter().any(|frame| frame.address == place.address))
@@ -132,7 +132,7 @@ impl Diagnosis {
         let (mut number, mut rows) = (0, 0);
         while number < frames.len() && rows < max {
             let frame = &frames[number];
-            // Recursion takes one line.
+            // Print recursion as one line.
             let times = frames[number..].iter().take_while(|other| *other == frame).count();
             let place = line(frame).unwrap_or_else(|| format!("{:#x}", frame.address));
             let inlined = if frame.is_inlined { ", inlined" } else { "" };
@@ -149,7 +149,7 @@ impl Diagnosis {
     }
 
     fn write_system_calls(&self, text: &mut String, max: usize) {
-        // In short: without the exit that everything else is about.
+        // The short text omits the exit, which the rest already describes.
         let is_exit =
             |call: &&DecodedCall| call.number == 93 && call.vm == self.ending.vm && max == SHORT_SYSTEM_CALLS;
         let calls: Vec<_> = self.system_calls.iter().filter(|call| !is_exit(call)).collect();
@@ -206,7 +206,7 @@ fn write_source(text: &mut String, lines: &[SourceLine]) {
     }
 }
 
-/// `check (src/lock.ts:41:3)`; of what no map knows, the place in the bundle.
+/// `check (src/lock.ts:41:3)`; without a source map, the location in the bundle.
 fn call_in_javascript(frame: &JavaScriptFrame) -> String {
     let place = |file: &str, numbers: [Option<u32>; 2]| {
         let numbers = numbers.into_iter().flatten().map(|number| format!(":{number}"));
@@ -238,7 +238,7 @@ fn describe_child(child: &Child) -> String {
     format!("VM {vm} {how}{meaning}, decided{place}")
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 fn describe_value(value: &Value) -> String {
     let number = number(value.value);
     let call = value.system_call.map(|index| format!("system call #{index}"));
@@ -289,13 +289,13 @@ fn describe_call(call: &DecodedCall) -> String {
         data => format!(": 0x{data}"),
     };
     let vm = if call.vm == 0 { String::new() } else { format!("VM {} ", call.vm) };
-    // Who has started the program that makes the call is not its place.
+    // Exclude the callers of the program.
     let end = call.place.iter().position(|frame| frame.function.starts_with('[')).unwrap_or(call.place.len());
     let place = own(&call.place[..end]).unwrap_or(&call.place).first().map(where_it_is).unwrap_or_default();
     format!("#{} {vm}{name}({}){result}{length}{data}{place}", call.index, arguments.join(", "))
 }
 
-/// Small numbers as people write them, negative ones too; others in hexadecimal digits.
+/// Small and negative numbers in decimal, others in hexadecimal.
 fn number(value: u64) -> String {
     let signed = value.cast_signed();
     if (-65_536..65_536).contains(&signed) { signed.to_string() } else { format!("{value:#x}") }

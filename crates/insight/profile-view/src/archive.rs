@@ -1,4 +1,4 @@
-//! A profile in one file with the programs that name its addresses.
+//! A profile and its programs in one file.
 
 use std::io::{Read, Write};
 
@@ -10,34 +10,34 @@ use crate::{
     limits::{ARCHIVE_BYTES_MAX, ARCHIVE_PARTS_MAX},
 };
 
-/// What every archive begins with; the last byte is the version of the format.
+/// Magic of every archive; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antarch\x01";
 
-/// Why bytes are no archive.
+/// Why bytes are not an archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
-    /// They begin otherwise.
+    /// The magic is wrong.
     #[error("this is not a profile of Antares: it does not begin with its magic")]
     Magic,
-    /// They are damaged, or cut off.
+    /// The content is damaged or truncated.
     #[error("the file is damaged behind byte {at}")]
     Damaged {
         /// Bytes of content that could be read.
         at: usize,
     },
-    /// More than allowed when it is decompressed.
+    /// The decompressed content exceeds the limit.
     #[error("the file holds more than {max} bytes")]
     Bytes {
-        /// Bytes allowed.
+        /// Maximum bytes.
         max: usize,
     },
-    /// The profile in it is none.
+    /// The profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
 
-/// A profile and the ELFs of its programs, as far as they are among `programs`, as bytes. Equal ones give
-/// equal bytes.
+/// Encodes a profile and the ELFs of its programs, as far as `programs` has them. Equal inputs have equal
+/// bytes.
 ///
 /// # Errors
 /// The profile is too large.
@@ -57,10 +57,10 @@ pub fn write_archive(profile: &Profile, programs: &Programs) -> Result<Vec<u8>, 
     Ok(gzip.finish().unwrap_or_default())
 }
 
-/// Reads what [`write_archive`] wrote.
+/// Reads the result of [`write_archive`].
 ///
 /// # Errors
-/// What is wrong with it.
+/// The first problem.
 pub fn read_archive(bytes: &[u8]) -> Result<(Profile, Programs), ArchiveError> {
     let content = bytes.strip_prefix(MAGIC).ok_or(ArchiveError::Magic)?;
     let mut text = Vec::new();

@@ -1,8 +1,8 @@
-//! How often each side of a branch was taken, from how often each instruction ran: what goes into a block
-//! comes out of it.
+//! Derives how often each side of a branch was taken from execution counts: what enters a block also
+//! leaves it.
 //!
-//! Where calls do not come back, addresses are computed or code is entered from elsewhere, that says less,
-//! and a side stays unknown. What is told is exact.
+//! Calls that do not return, computed addresses and entries from elsewhere reduce this information, and a
+//! side may remain unknown. Reported counts are exact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use antares_program::{Block, Function, Program, Terminator};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BranchRuns {
     pub(crate) pc: u64,
-    /// How often it was executed.
+    /// Number of executions.
     pub(crate) ran: u64,
-    /// How often it went on behind it, and to its target; none where that cannot be told.
+    /// How often execution fell through, and how often it jumped; `None` if unknown.
     pub(crate) sides: [Option<u64>; 2],
 }
 
-/// A straight line of code.
+/// A basic block.
 #[derive(Debug, Default)]
 struct Line {
     /// Executions of its last instruction.
@@ -30,17 +30,17 @@ struct Line {
     out: Side,
 }
 
-/// The ways into a line, or out of it.
+/// The edges into or out of a line.
 #[derive(Debug, Default)]
 struct Side {
-    /// Places of its edges.
+    /// Indices of its edges.
     edges: Vec<usize>,
-    /// How many of them are not known, and their places, one added to the other bit by bit.
+    /// Number of unknown edges, and the XOR of their indices.
     unknown: usize,
     mixed: usize,
-    /// Runs by ways that are not known; none if those that are known are more than there were.
+    /// Executions by unknown edges; `None` if the known edges exceed the total.
     rest: Option<u64>,
-    /// Whether there may be other ways than these.
+    /// Whether there may be other edges.
     is_open: bool,
 }
 
@@ -62,7 +62,7 @@ impl Side {
     }
 }
 
-/// The lines of a program, by their addresses, and the ways between them.
+/// The lines of a program, by address, and the edges between them.
 #[derive(Default)]
 struct Flow {
     lines: BTreeMap<u64, Line>,
@@ -75,7 +75,7 @@ struct Edge {
     runs: Option<u64>,
 }
 
-/// All conditional branches of `program`, whose instructions ran as often as `counts` say.
+/// All conditional branches of `program`, computed from the execution counts of its instructions.
 pub(crate) fn branches(program: &Program, counts: &BTreeMap<u64, u64>) -> Vec<BranchRuns> {
     let mut flow = Flow::default();
     let mut seen = BTreeSet::new();
@@ -105,7 +105,7 @@ impl Flow {
         let (ways, is_left) = match &block.terminator {
             Terminator::Jump(to) => (vec![at(to)], false),
             Terminator::Branch { taken, otherwise } => (vec![at(otherwise), at(taken)], false),
-            // Whoever is called may end the script.
+            // The callee may end the script.
             Terminator::Call { to, .. } | Terminator::IndirectCall { to, .. } | Terminator::Ecall(to) => {
                 (vec![at(to)], true)
             }
@@ -122,7 +122,7 @@ impl Flow {
         self.edges.extend(ways.into_iter().flatten().map(|to| Edge { from: block.pc.0, to, runs: None }));
     }
 
-    /// Blocks that computed jumps may go to by ways that nobody has listed.
+    /// Marks blocks that computed jumps may reach by unlisted edges.
     fn mark_entries(&mut self, program: &Program) {
         for function in &program.functions {
             for block in &function.blocks {
@@ -141,7 +141,7 @@ impl Flow {
         }
     }
 
-    /// Code that is in two lines, since another function enters it in the middle, counts in both.
+    /// Removes code that is part of two lines, since another function enters it inside: it counts twice.
     fn mark_overlaps(&mut self, program: &Program) {
         let mut owners: BTreeMap<u64, u64> = BTreeMap::new();
         let mut shared = BTreeSet::new();
@@ -184,7 +184,7 @@ impl Flow {
         }
     }
 
-    /// Finds what follows from what is known, until nothing does. Each edge is settled once.
+    /// Propagates known counts until nothing changes. Each edge is settled once.
     fn solve(&mut self) {
         let mut open: Vec<u64> = self.lines.keys().copied().collect();
         while let Some(pc) = open.pop() {
@@ -203,7 +203,7 @@ impl Flow {
         }
     }
 
-    /// Gives the lines at both of its ends.
+    /// Returns the lines at both ends.
     fn settle(&mut self, place: usize, runs: u64) -> Option<[u64; 2]> {
         let edge = self.edges.get_mut(place).filter(|edge| edge.runs.is_none())?;
         edge.runs = Some(runs);

@@ -1,4 +1,4 @@
-//! What ran of the sources of scripts: lines, functions and branches, of as many exact profiles as one likes.
+//! Coverage of the source of scripts, from any number of exact profiles: lines, functions and branches.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{Programs, Symbols, branches::branches, dwarf::LineRow};
 
-/// Rows of a line table in front of an address of which one may still cover it.
+/// Line table rows before an address to search for one that covers it.
 const NESTED_MAX: usize = 64;
 
-/// How often instructions ran, in all runs that were added.
+/// Execution counts of instructions, over all added runs.
 #[derive(Debug, Default)]
 pub struct SourceCoverage {
     counts: BTreeMap<ProfiledProgram, BTreeMap<u64, u64>>,
@@ -19,34 +19,34 @@ pub struct SourceCoverage {
     runs: u64,
 }
 
-/// A file of source, as far as code was made of it.
+/// A source file with code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoveredFile {
-    /// How often a line ran: as often as the most frequent of its instructions.
+    /// Executions of each line: those of its most frequent instruction.
     pub lines: BTreeMap<u32, u64>,
-    /// By name: where the function begins, and how often that ran.
+    /// By name: the function's first line and its executions.
     pub functions: BTreeMap<String, (u32, u64)>,
-    /// By line and place in it, of the code.
+    /// By line and index within the line.
     pub branches: BTreeMap<(u32, u32), CoveredBranch>,
-    /// Branches that ran and of which nobody can tell where they went.
+    /// Branches that ran, but whose direction is unknown.
     pub undecided: u64,
 }
 
-/// A conditional branch of the code.
+/// A conditional branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoveredBranch {
-    /// How often it ran.
+    /// Number of executions.
     pub ran: u64,
-    /// How often it went on behind it, and how often to its target.
+    /// How often execution fell through, and how often it jumped.
     pub sides: [u64; 2],
 }
 
 /// Of how many how many ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CoverageShare {
-    /// All.
+    /// All items.
     pub found: u64,
-    /// Those that ran.
+    /// Covered items.
     pub hit: u64,
 }
 
@@ -96,7 +96,7 @@ impl CoverageFigures {
 }
 
 impl CoveredFile {
-    /// Leaves out what debug information says of lines beyond the last one of the file.
+    /// Removes lines beyond the last one of the file.
     pub fn end_at(&mut self, last: usize) {
         let is_there = |line: u32| usize::try_from(line).is_ok_and(|line| line <= last);
         self.lines.retain(|line, _| is_there(*line));
@@ -106,13 +106,13 @@ impl CoveredFile {
 }
 
 impl SourceCoverage {
-    /// Of no run.
+    /// Creates empty coverage.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a run, or whatever else `profile` is of. It must be exact: samples do not hit every line.
+    /// Adds an exact profile: samples do not hit every line.
     pub fn add(&mut self, profile: &Profile, programs: &Programs) {
         self.runs += 1;
         for node in profile.nodes() {
@@ -130,14 +130,13 @@ impl SourceCoverage {
         }
     }
 
-    /// Profiles that were added.
+    /// Number of added profiles.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// The files that code was made of, by the names that compilers gave them. Empty where no program has
-    /// lines.
+    /// The source files, by the compiler's names. Empty if no program has lines.
     #[must_use]
     pub fn files(&self) -> BTreeMap<String, CoveredFile> {
         let mut files = BTreeMap::new();
@@ -151,7 +150,7 @@ impl SourceCoverage {
     }
 }
 
-/// Adds one program: what ran in two ran in both.
+/// Adds the counts of one program to those of the others.
 fn add_program(
     files: &mut BTreeMap<String, CoveredFile>,
     elf: &[u8],

@@ -1,5 +1,5 @@
-//! What ran of the sources as one page: a table of files, and each file with its lines. It loads nothing,
-//! sends nothing and needs no script.
+//! Coverage as one HTML page: a table of files, and the lines of each file. It loads nothing, sends nothing
+//! and needs no scripts.
 
 use std::{collections::BTreeMap, fmt::Write as _, iter};
 
@@ -11,8 +11,8 @@ use crate::{
 
 const HEAD: &str = include_str!("coverage.html");
 
-/// A page about `files`, called `title`. `source` gives the text of a file by the name that the compiler gave
-/// it; of others the lines with code are listed.
+/// A page about `files`. `source` returns the text of a file by the compiler's name; without it, only lines
+/// with code are listed.
 #[must_use]
 pub fn coverage_page(
     title: &str,
@@ -90,7 +90,7 @@ fn write_line(page: &mut String, file: &CoveredFile, number: u32, text: &str) {
         Some(_) if is_partial => " class=\"part\"",
         Some(_) => " class=\"hit\"",
     };
-    // Words beside colours.
+    // Words in addition to colours.
     let mark = match count {
         Some(0) => "never".to_owned(),
         Some(count) => count.to_string(),
@@ -115,7 +115,7 @@ fn percent(share: CoverageShare) -> String {
     share.percent().unwrap_or_else(|| "–".to_owned())
 }
 
-/// Text of a script or a source between elements or in quotes.
+/// Escapes text of a script or source for elements and attributes.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,5 +1,4 @@
-//! Functions and lines of an ELF as ckb-debugger names them, for its flame graphs, its stacks and its
-//! coverage.
+//! Functions and lines of an ELF with ckb-debugger's names, for its flame graphs, stacks and coverage.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use crate::{
     limits::{NAME_BYTES_MAX, SYMBOLS_MAX},
 };
 
-/// What an ELF says of its functions and lines.
+/// Functions and lines of an ELF.
 pub struct DebuggerNames {
     starts: Vec<u64>,
     sbrk: u64,
@@ -23,7 +22,7 @@ pub struct DebuggerNames {
 pub type SourceLine = (String, u32);
 
 impl DebuggerNames {
-    /// Reads it. What is malformed, or too much, is left out.
+    /// Reads an ELF. Omits malformed and excessive parts.
     #[must_use]
     pub fn of(elf: &[u8]) -> Self {
         let mut names = Self { starts: Vec::new(), sbrk: 0, heap: 0, context: None };
@@ -45,24 +44,24 @@ impl DebuggerNames {
         names
     }
 
-    /// Where functions begin.
+    /// Start addresses of functions.
     pub fn starts(&self) -> impl Iterator<Item = u64> {
         self.starts.iter().copied()
     }
 
-    /// Where `_sbrk` begins; 0 if there is none.
+    /// Start address of `_sbrk`; 0 if there is none.
     #[must_use]
     pub fn sbrk(&self) -> u64 {
         self.sbrk
     }
 
-    /// Where `_end` is; 0 if that is not known.
+    /// Address of `_end`; 0 if unknown.
     #[must_use]
     pub fn heap(&self) -> u64 {
         self.heap
     }
 
-    /// The line that the instruction at `pc` was made of.
+    /// The source line of the instruction at `pc`.
     #[must_use]
     pub fn line(&self, pc: u64) -> Option<SourceLine> {
         let location = self.context.as_ref()?.find_location(pc).ok()??;
@@ -74,7 +73,7 @@ impl DebuggerNames {
         location.and_then(|location| location.file).map_or_else(|| "??".to_owned(), shorten)
     }
 
-    /// The function that the one at `pc` is in, or is inlined into.
+    /// The function at `pc`, inlined or not.
     fn function(&self, pc: u64) -> Option<String> {
         let mut frames = self.context.as_ref()?.find_frames(pc).skip_all_loads().ok()?;
         let mut outermost = None;
@@ -85,14 +84,14 @@ impl DebuggerNames {
         outermost.map(|name| rustc_demangle::demangle(&name).to_string())
     }
 
-    /// `file:function`, as in a flame graph.
+    /// `file:function`, for flame graphs.
     #[must_use]
     pub fn simple(&self, pc: u64) -> String {
         let function = self.function(pc).unwrap_or_else(|| format!("func_{pc:#x}"));
         format!("{}:{function}", self.file(pc))
     }
 
-    /// `file:line:function`, as in a stack.
+    /// `file:line:function`, for stacks.
     #[must_use]
     pub fn detail(&self, pc: u64) -> String {
         let function = self.function(pc).unwrap_or_else(|| "??".to_owned());
@@ -100,7 +99,7 @@ impl DebuggerNames {
         format!("{}:{line}:{function}", self.file(pc))
     }
 
-    /// The lines that instructions at `reached` were made of, by file.
+    /// The source lines of the instructions at `reached`, by file.
     pub fn lines(&self, reached: impl Iterator<Item = u64>) -> BTreeMap<String, Vec<u32>> {
         let mut lines: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for (file, line) in reached.filter_map(|pc| self.line(pc)) {

@@ -19,16 +19,16 @@ pub(crate) struct Dwarf {
     dwarf: Arc<gimli::Dwarf<Reader>>,
 }
 
-/// Code from an address on that was made of a line.
+/// A range of code that belongs to one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LineRow {
     pub(crate) address: u64,
-    /// Where the next row's code begins.
+    /// End of the range: the address of the next row.
     pub(crate) end: u64,
     pub(crate) file: String,
-    /// 0 for code that no line was written for.
+    /// 0 for code without a line.
     pub(crate) line: u32,
-    /// Tells copies of one line apart, if the compiler was asked for it.
+    /// Distinguishes copies of one line, if the compiler emits it.
     pub(crate) discriminator: u32,
 }
 
@@ -36,7 +36,7 @@ fn uncompressed_size<'a>(section: &impl ObjectSection<'a>) -> u64 {
     section.compressed_data().map_or_else(|_| section.size(), |data| data.uncompressed_size)
 }
 
-/// What is in a section, not longer than it says; none if that cannot be read.
+/// The content of a section, at most as long as it declares; `None` if it cannot be read.
 fn uncompressed<'a>(section: &impl ObjectSection<'a>) -> Option<Cow<'a, [u8]>> {
     let CompressedData { format, data, uncompressed_size } = section.compressed_data().ok()?;
     let mut zstd;
@@ -58,7 +58,7 @@ fn uncompressed<'a>(section: &impl ObjectSection<'a>) -> Option<Cow<'a, [u8]>> {
     Some(bytes.into())
 }
 
-/// The sections of an ELF that are DWARF; none if there are none, or too much.
+/// The DWARF sections of an ELF; `None` if there are none, or they are too large.
 pub(crate) fn read(file: &ElfFile64<'_>) -> Option<gimli::Dwarf<Reader>> {
     let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
     let bytes = sections.map(|section| uncompressed_size(&section)).fold(0, u64::saturating_add);
@@ -73,19 +73,19 @@ pub(crate) fn read(file: &ElfFile64<'_>) -> Option<gimli::Dwarf<Reader>> {
 }
 
 impl Dwarf {
-    /// Reads it, compressed or not; none where there is none, or too much, or it is malformed.
+    /// Reads DWARF, compressed or not; `None` if there is none, or it is too large or malformed.
     pub(crate) fn of(file: &ElfFile64<'_>) -> Option<Self> {
         let dwarf = Arc::new(read(file)?);
         Some(Self { context: Context::from_arc_dwarf(dwarf.clone()).ok()?, dwarf })
     }
 
-    /// All lines that code was made of, by address.
+    /// All line table rows, by address.
     pub(crate) fn rows(&self) -> Vec<LineRow> {
         let mut rows = Vec::new();
         let mut units = self.dwarf.units();
         while let Ok(Some(header)) = units.next() {
             let Ok(unit) = self.dwarf.unit(header) else { continue };
-            // A table that is malformed in the middle counts up to there.
+            // Keep the rows before the malformed part of a table.
             let _ = self.unit_rows(&unit, &mut rows);
             if rows.len() >= ROWS_MAX {
                 break;
@@ -119,7 +119,7 @@ impl Dwarf {
         Ok(())
     }
 
-    /// As [`Context`] names it: the folder in front, unless the name is absolute.
+    /// The file name as [`Context`] formats it: with its folder, unless it is absolute.
     fn file_name(
         &self,
         unit: &gimli::Unit<Reader>,
@@ -137,7 +137,7 @@ impl Dwarf {
         if name.starts_with('/') {
             return readable(&name);
         }
-        // Folder 0 is the unit's own, which stands in front of all others.
+        // Folder 0 is the unit's own, which is prepended anyway.
         let folder =
             file.directory(header).filter(|_| file.directory_index() != 0).map(text).unwrap_or_default();
         let mut path = String::new();
@@ -180,7 +180,7 @@ impl Dwarf {
         lines
     }
 
-    /// The functions at `pc`, the innermost one first; empty where nothing is known.
+    /// The functions at `pc`, the innermost one first; empty if unknown.
     pub(crate) fn locate(&self, pc: u64) -> Vec<Location> {
         let mut locations = Vec::new();
         let Ok(mut frames) = self.context.find_frames(pc).skip_all_loads() else { return locations };

@@ -1,4 +1,4 @@
-//! The formats that other tools read, each in a module of its own.
+//! The formats of other tools, one module for each.
 
 mod callgrind;
 mod folded;
@@ -21,57 +21,57 @@ pub use html::profile_page;
 pub use lcov::write_lcov;
 pub use otlp::otlp_request;
 
-/// A format to write a profile in.
+/// An output format of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str, parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Format {
-    /// Our own, which can be read again.
+    /// The project's own format, the only one that can be read again.
     Antares,
-    /// Of `pprof`, compressed by gzip.
+    /// For `pprof`, compressed by gzip.
     Pprof,
     /// One line for each stack, for flame graph tools.
     Folded,
     /// JSON for <https://www.speedscope.app>.
     Speedscope,
-    /// Of `callgrind_annotate` and `KCachegrind`.
+    /// For `callgrind_annotate` and `KCachegrind`.
     Callgrind,
-    /// Lines by how often they ran, of `lcov` and `genhtml`.
+    /// Execution counts of lines, for `lcov` and `genhtml`.
     Lcov,
     /// A request of OpenTelemetry's profiles service (v1development), in protobuf.
     Otlp,
     /// Text for LLVM's `-fprofile-sample-use`.
     #[strum(serialize = "llvm-sample")]
     SampleProfile,
-    /// A page with an interactive flame graph that needs nothing else.
+    /// A self-contained page with an interactive flame graph.
     Html,
 }
 
 /// Why a profile cannot be written in a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The format is about lines of source, and no program has any.
+    /// The format requires source lines, and no program has any.
     #[error("the format {format} needs line numbers: build the guest with -g")]
     NoLines {
         /// Its name.
         format: &'static str,
     },
-    /// The profile itself cannot be bytes.
+    /// The profile cannot be encoded.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
 
 impl Format {
-    /// Whether it is text that can go to a terminal.
+    /// Whether the format is text, suitable for a terminal.
     #[must_use]
     pub fn is_text(self) -> bool {
         !matches!(self, Self::Antares | Self::Pprof | Self::Otlp)
     }
 
-    /// Writes `view`. `labels` say whose profile it is, such as `tenant`; `before` is another profile to
-    /// compare with, in formats that can.
+    /// Writes `view`. `labels` identify the profile's origin, such as `tenant`; `before` is a profile to
+    /// compare with, in formats that support it.
     ///
     /// # Errors
-    /// The format needs what the profile has not.
+    /// The profile lacks data that the format requires.
     pub fn write(
         self,
         view: &View<'_>,

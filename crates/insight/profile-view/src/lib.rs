@@ -1,13 +1,13 @@
-//! Profiles for people and tools: symbols of guests, tables, and the formats that other tools read.
+//! Profiles for people and tools: symbols of guests, tables, and formats of other tools.
 //!
 //! ```text
-//! Symbols::of   finds the functions and lines of an ELF, by its symbols, its DWARF, or its code alone
-//! View::new     a profile with its addresses named: functions, inlined ones included
-//! View::top     functions by what they cost
-//! SourceCoverage  lines, functions and branches that ran, of many runs
-//! Format        writes a view as pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile, or HTML
+//! Symbols::of     finds the functions and lines of an ELF, by its symbols, its DWARF, or its code alone
+//! View::new       names the addresses of a profile: functions, including inlined ones
+//! View::top       functions by cost
+//! SourceCoverage  lines, functions and branches that ran, over many runs
+//! Format          writes pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile or HTML
 //! ```
-//! No IO but that of `Sources`. ELF files may be hostile: whatever they say, names are bounded and nothing panics.
+//! No IO except in `Sources`. ELF files are untrusted input: names are bounded and nothing panics.
 #![forbid(unsafe_code)]
 
 mod archive;

@@ -1,58 +1,58 @@
-//! Every limit of symbols and views: name, unit, default.
+//! Limits of symbols and views, with units and defaults.
 
-/// Bytes of a name of a function or file, at most.
+/// Maximum bytes of the name of a function or file.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// Symbols that are looked at in one ELF.
+/// Maximum symbols read from one ELF.
 pub const SYMBOLS_MAX: usize = 1 << 18;
 
-/// Bytes of all DWARF sections of an ELF together, beyond which they are not read.
+/// Maximum total bytes of an ELF's DWARF sections; larger ones are not read.
 pub const DWARF_BYTES_MAX: usize = 64 << 20;
 
-/// Rows of all line tables of an ELF together, and functions of its DWARF; the rest is left out.
+/// Maximum total rows of an ELF's line tables, and functions of its DWARF; the rest is omitted.
 pub const LINE_ROWS_MAX: usize = 1 << 20;
 
-/// Inlined functions at one address, beyond which the rest is left out.
+/// Maximum inlined functions at one address; the rest is omitted.
 pub const INLINED_MAX: usize = 64;
 
-/// Rows of a table for people.
+/// Maximum rows of a table.
 pub const ROWS_MAX: usize = 1000;
 
-/// Samples in one OTLP request: Pyroscope refuses more than 16,000.
+/// Maximum samples in one OTLP request: Pyroscope rejects more than 16,000.
 pub const OTLP_SAMPLES_MAX: usize = 15_000;
 
-/// Boxes of a flame graph page, at most: those that cost least are not drawn.
+/// Maximum boxes of a flame graph page: the cheapest ones are omitted.
 pub const HTML_NODES_MAX: usize = 20_000;
 
-/// Bytes of an archive of a profile and its programs when it is decompressed.
+/// Maximum decompressed bytes of an archive of a profile and its programs.
 pub const ARCHIVE_BYTES_MAX: usize = 256 << 20;
 
-/// Parts of an archive: the profile and its programs.
+/// Maximum parts of an archive: the profile and its programs.
 pub const ARCHIVE_PARTS_MAX: usize = 257;
 
-/// Functions whose code a page shows: those that cost most.
+/// Maximum functions whose code a page shows: the costliest ones.
 pub const LISTED_FUNCTIONS_MAX: usize = 60;
 
-/// Instructions of all of them together.
+/// Maximum total instructions of these functions.
 pub const LISTED_INSTRUCTIONS_MAX: usize = 30_000;
 
-/// Lines of source around a line with cycles that a page shows, on each side.
+/// Source lines that a page shows before and after a line with cycles.
 pub const SOURCE_AROUND: u32 = 4;
 
-/// Bytes of a source line on a page.
+/// Maximum bytes of a source line on a page.
 pub const SOURCE_LINE_BYTES_MAX: usize = 300;
 
-/// Bytes of a source file, beyond which it is not read.
+/// Maximum bytes of a source file; longer ones are not read.
 pub const SOURCE_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes of all source files of a command together; those after them are not read.
+/// Maximum total bytes of the source files of a command; further ones are not read.
 pub const SOURCE_BYTES_ALL_MAX: u64 = 64 << 20;
 
-/// Names of source files that are looked for.
+/// Maximum file names that are looked up.
 pub const SOURCE_FILES_MAX: usize = 4096;
 
-/// Lines of a file on a page about coverage.
+/// Maximum lines of a file on a coverage page.
 pub const COVERAGE_LINES_MAX: usize = 100_000;
 
-/// Bytes of a line there; what is behind them is cut.
+/// Maximum bytes of a line on a coverage page; the rest is cut.
 pub const COVERAGE_LINE_BYTES_MAX: usize = 500;

@@ -1,4 +1,4 @@
-//! The code of a profile's hot functions: instructions and lines of source with the cycles of each.
+//! The code of a profile's hot functions: instructions and source lines with their cycles.
 
 use std::{
     cmp::Reverse,
@@ -15,10 +15,10 @@ use crate::{
     limits::{LISTED_FUNCTIONS_MAX, LISTED_INSTRUCTIONS_MAX},
 };
 
-/// Rows of a line table in front of an address of which one may still cover it.
+/// Line table rows before an address to search for one that covers it.
 const NESTED_MAX: usize = 64;
 
-/// A function with code of its own, instruction by instruction.
+/// A non-inlined function, instruction by instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) name: String,
@@ -33,16 +33,16 @@ pub(crate) struct Listed {
     pub(crate) address: u64,
     pub(crate) text: String,
     pub(crate) spent: Value,
-    /// What it cost in another profile of the same code.
+    /// Its cost in another profile of the same code.
     pub(crate) before: Option<u64>,
-    /// File and line that it was made of; the innermost of inlined ones.
+    /// Its file and line, of the innermost inlined function.
     pub(crate) line: Option<(String, u32)>,
 }
 
 /// Cycles by file and line.
 pub(crate) type LineCosts = HashMap<(String, u32), u64>;
 
-/// The functions that cost most themselves, of all programs of a view.
+/// The functions with the highest own cost, of all programs of a view.
 pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listing> {
     let mut found: Vec<(u64, u32, u64, u64)> = Vec::new();
     let mut costs = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listin
     listings
 }
 
-/// What was spent at each line, wherever its code is.
+/// Cycles of each source line, over all its code.
 pub(crate) fn line_costs(view: &View<'_>) -> LineCosts {
     let mut costs = LineCosts::new();
     for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
@@ -118,7 +118,7 @@ fn spent(view: &View<'_>, program: u32) -> BTreeMap<u64, Value> {
     spent
 }
 
-/// What was spent before in the same code; none if that was other code.
+/// Costs of the same code in another profile; `None` if that profile ran other code.
 fn same_program(view: &View<'_>, before: &View<'_>, program: u32) -> Option<BTreeMap<u64, Value>> {
     let own = view.profile().programs().get(program as usize)?.elf?;
     let place = before.profile().programs().iter().position(|other| other.elf == Some(own))?;
@@ -132,7 +132,7 @@ struct Lister<'a> {
 }
 
 impl Lister<'_> {
-    /// The instructions of a function, at most `most`.
+    /// Lists the instructions of a function, at most `most`.
     fn list(
         &self,
         view: &View<'_>,
@@ -159,7 +159,7 @@ impl Lister<'_> {
                 line: line_at(self.rows, pc),
             });
             let next = pc + u64::from(instruction.length).max(2);
-            // Code that jumps into the middle of what is fused has cycles there.
+            // A jump into the middle of a fused pair leaves cycles there.
             pc = self.costs.range(pc + 1..next).next().map_or(next, |(inner, _)| *inner);
         }
         Some(listed)

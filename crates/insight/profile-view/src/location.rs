@@ -1,33 +1,33 @@
-//! Places in source files, and names as people read them.
+//! Source locations, and readable names.
 
 use crate::limits::NAME_BYTES_MAX;
 
-/// A place in a source file.
+/// A source location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
     /// The file, as the compiler names it.
     pub file: String,
-    /// Line, from 1; 0 where it is not known.
+    /// Line, from 1; 0 if unknown.
     pub line: u32,
-    /// Column, from 1; 0 where it is not known.
+    /// Column, from 1; 0 if unknown.
     pub column: u32,
 }
 
-/// A function at an address, and where in it that is.
+/// A function at an address, and the source location of the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Name of the function.
     pub function: String,
-    /// Where the address is in the source, if that is known.
+    /// Source location of the address, if known.
     pub line: Option<Line>,
     /// Whether it was inlined into the next one.
     pub is_inlined: bool,
 }
 
-/// A name as people read it: without mangling, and not longer than allowed.
+/// A demangled name, within the length limit.
 pub(crate) fn readable(name: &str) -> String {
     let mut text = match rustc_demangle::try_demangle(name) {
-        // Without the hash behind it: the same function of two builds is the same.
+        // Without the hash: a function has the same name in two builds.
         Ok(name) => format!("{name:#}"),
         Err(_) => name.to_owned(),
     };

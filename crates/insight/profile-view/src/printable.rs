@@ -1,21 +1,21 @@
-//! Text of others, for a terminal.
+//! Makes untrusted text safe for a terminal.
 
 use std::fmt::Write as _;
 
-/// Whether `letter` commands a terminal, or turns around what is shown after it.
+/// Whether a terminal interprets `letter` as a command, or reverses the direction of text after it.
 pub(crate) fn is_command(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `text` with commands to a terminal escaped: scripts and servers choose symbol names, messages and debug
-/// lines. JSON stays what it is.
+/// `text` with terminal commands escaped: scripts and servers choose symbol names, messages and debug lines.
+/// JSON remains valid.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
         match character {
             '\r' => plain.push_str("\\r"),
-            // Writing to a string does not fail; all of them have at most four digits.
+            // Writing to a string does not fail; all of these have at most four digits.
             _ if is_command(character) && !matches!(character, '\n' | '\t') => {
                 _ = write!(plain, "\\u{:04x}", u32::from(character));
             }

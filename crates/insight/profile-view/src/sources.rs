@@ -1,4 +1,4 @@
-//! Source files, as compilers name them. Debug information is of strangers and may name any file there is.
+//! Source files by the compiler's names. Debug information is untrusted and may name any file.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use crate::{
     printable::is_command,
 };
 
-/// Regular files below some folders: no links, nothing hidden, and not more than the limits.
+/// Regular files below given folders: no links, no hidden files, within limits.
 pub struct Sources {
     roots: Vec<PathBuf>,
     read: RefCell<Texts>,
@@ -26,13 +26,13 @@ struct Texts {
 }
 
 impl Sources {
-    /// Of the current folder.
+    /// Files below the current folder.
     #[must_use]
     pub fn here() -> Self {
         Self::below(std::env::current_dir().ok())
     }
 
-    /// Of `roots`.
+    /// Files below `roots`.
     pub fn below(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let roots = roots.into_iter();
         Self {
@@ -41,7 +41,7 @@ impl Sources {
         }
     }
 
-    /// The text of a file that a compiler has named, by its path or the end of it.
+    /// The text of a file that debug information names, by its path or a suffix of it.
     pub fn read(&self, file: &str) -> Option<String> {
         let mut texts = self.read.borrow_mut();
         if let Some(known) = texts.known.get(file) {
@@ -75,7 +75,7 @@ fn text(root: &Path, file: &Path, bytes_max: u64) -> Option<String> {
     is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The regular file of that name, without a link on the way.
+/// Opens the regular file with this name, if its path has no links.
 fn open(root: &Path, parts: &[&std::ffi::OsStr]) -> Option<File> {
     let mut path = root.to_owned();
     for part in parts {
@@ -83,7 +83,7 @@ fn open(root: &Path, parts: &[&std::ffi::OsStr]) -> Option<File> {
         fs::symlink_metadata(&path).ok().filter(|found| found.is_file() || found.is_dir())?;
     }
     let mut options = OpenOptions::new();
-    // The file may be another one by now: opening a pipe must not wait.
+    // The file may have been replaced: opening a pipe must not block.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -127,7 +127,7 @@ mod tests {
         }
         let read = (0..20).filter(|number| sources.read(&number.to_string()).is_some()).count();
         assert_eq!(read, 14, "64 MiB in all, of which one file of 4 MiB and some bytes were read before");
-        // As text each byte becomes three.
+        // As text, each byte becomes three.
         for number in 0..20 {
             fs::write(root.join(number.to_string()), vec![0xff; 4 << 20]).unwrap();
         }

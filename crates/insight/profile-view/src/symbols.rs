@@ -1,4 +1,4 @@
-//! Which function, file and line a guest address belongs to.
+//! Maps guest addresses to functions, files and lines.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     recognise::recognised,
 };
 
-/// A function that has code of its own.
+/// A non-inlined function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) start: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Extent {
     pub(crate) name: String,
 }
 
-/// What is known of an ELF's functions.
+/// The functions of an ELF.
 pub struct Symbols {
     /// By address, disjoint.
     functions: Vec<Extent>,
@@ -30,8 +30,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads the symbols and the DWARF of `elf`. Where neither names an address, the functions are those that
-    /// the compiler finds in the code, called `fn_0x` and their address. What is malformed is left out.
+    /// Reads the symbols and the DWARF of `elf`. Otherwise, functions are those that the compiler finds in
+    /// the code, named `fn_0x` plus their address. Omits malformed parts.
     #[must_use]
     pub fn of(elf: &[u8], options: CompileOptions) -> Self {
         let file = ElfFile64::<object::Endianness>::parse(elf).ok();
@@ -44,7 +44,7 @@ impl Symbols {
         Self { functions, dwarf, build_id, has_names }
     }
 
-    /// Whether the ELF has names of functions.
+    /// Whether the ELF has function names.
     #[must_use]
     pub fn has_names(&self) -> bool {
         self.has_names
@@ -62,18 +62,18 @@ impl Symbols {
         &self.build_id
     }
 
-    /// Start, end and name of each function that has code of its own, by address.
+    /// Start, end and name of each non-inlined function, by address.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = (u64, u64, &str)> {
         self.functions.iter().map(|extent| (extent.start, extent.end, extent.name.as_str()))
     }
 
-    /// Start and end of the function with code of its own that `pc` is in.
+    /// Start and end of the non-inlined function that contains `pc`.
     #[must_use]
     pub fn extent(&self, pc: u64) -> Option<(u64, u64)> {
         self.find(pc).map(|extent| (extent.start, extent.end))
     }
 
-    /// The file that the function at `pc` begins in; empty where it is not known.
+    /// The file of the function at `pc`; empty if unknown.
     pub(crate) fn home(&self, pc: u64) -> String {
         let start = self.extent(pc).map_or(pc, |(start, _)| start);
         let locations = self.dwarf.as_ref().map(|dwarf| dwarf.locate(start)).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Symbols {
         line.map(|line| line.file).unwrap_or_default()
     }
 
-    /// All lines that code was made of, by address.
+    /// All line table rows, by address.
     pub(crate) fn rows(&self) -> Vec<LineRow> {
         self.dwarf.as_ref().map(Dwarf::rows).unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl Symbols {
         let mut locations = self.dwarf.as_ref().map(|dwarf| dwarf.locate(pc)).unwrap_or_default();
         match (locations.last_mut(), own) {
             (Some(outermost), Some(name)) => {
-                // Symbols name what is there; DWARF may only know where it was written.
+                // Prefer the symbol's name; DWARF may only know the source location.
                 if outermost.function.is_empty() || outermost.function.starts_with("fn_0x") {
                     outermost.function = name;
                 }
@@ -138,7 +138,7 @@ fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
         .collect();
     for symbol in file.symbols().take(SYMBOLS_MAX) {
         let address = symbol.address();
-        // Labels of assembly have no type; those of the tools begin with a sign.
+        // Assembly labels have no type; those that tools generate start with a special character.
         let is_label = symbol.kind() == SymbolKind::Label
             || symbol.kind() == SymbolKind::Unknown && symbol.is_definition();
         let is_function = symbol.kind() == SymbolKind::Text || is_label && symbol.is_global();
@@ -150,7 +150,7 @@ fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
         }
         let end = address.saturating_add(symbol.size());
         let entry = found.entry(address).or_insert_with(|| (end, readable(name)));
-        // Of several names the first in the alphabet, whatever their order in the file.
+        // Of several names, use the alphabetically first one, independent of their order in the file.
         let other = readable(name);
         entry.0 = entry.0.max(end);
         if other < entry.1 {
@@ -165,14 +165,14 @@ fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
         .zip(starts.iter().skip(1).map(Some).chain([None]))
         .map(|((start, (end, name)), next)| {
             let limit = next.copied().into_iter().chain(section_end(start)).min().unwrap_or(end);
-            // A symbol without a size goes on to the next one.
+            // A symbol without a size extends to the next one.
             let end = if end == start { limit } else { end.min(limit) };
             Extent { start, end, name }
         })
         .collect()
 }
 
-/// Functions that the compiler finds in code.
+/// Functions that the compiler finds in the code.
 fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
     let limits = CompileLimits::DEFAULT;
     let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
@@ -190,7 +190,7 @@ fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
     extents.map(|(&start, end)| Extent { start, end, name: name(start) }).collect()
 }
 
-/// The `named` extents, and those of `others` where no name is.
+/// The `named` extents, with gaps filled by `others`.
 fn fill_gaps(named: Vec<Extent>, others: Vec<Extent>) -> Vec<Extent> {
     let mut all = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();

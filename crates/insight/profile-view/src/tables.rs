@@ -1,4 +1,4 @@
-//! Tables of a view: functions by cost, who calls whom, and what is different from another view.
+//! Tables of a view: functions by cost, callers and callees, and differences from another view.
 
 use std::{
     cmp::Reverse,
@@ -10,38 +10,38 @@ use antares_profile::Value;
 
 use crate::{FunctionId, View, limits::ROWS_MAX};
 
-/// A function and what it costs.
+/// A function and its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// Its file; empty where it is not known.
+    /// Its file; empty if unknown.
     pub file: String,
-    /// Spent in it.
+    /// Its own cost.
     pub own: Value,
-    /// Spent in it and in all that it called; a function that calls itself counts once.
+    /// Its cost including callees; recursive calls count once.
     pub total: Value,
 }
 
-/// Who calls a function, and whom it calls.
+/// Callers and callees of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
-    /// Spent in it.
+    /// Its own cost.
     pub own: Value,
-    /// Spent in it and in all that it called.
+    /// Its cost including callees.
     pub total: Value,
-    /// Callers with what was spent on their behalf, most cycles first.
+    /// Callers with the cost of their calls, most cycles first.
     pub callers: Vec<Edge>,
-    /// Callees with what was spent in and below them, most cycles first.
+    /// Callees with their cost including their own callees, most cycles first.
     pub callees: Vec<Edge>,
 }
 
 /// One side of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The other function; empty for a caller that is none: the function was called by nothing.
+    /// The other function; empty if the function has no caller.
     pub name: String,
-    /// What was spent by way of it.
+    /// Cost of these calls.
     pub value: Value,
 }
 
@@ -50,14 +50,14 @@ pub struct Edge {
 pub struct Change {
     /// Its name.
     pub name: String,
-    /// Spent in it in the first profile.
+    /// Its own cost in the first profile.
     pub before: Value,
-    /// Spent in it in the second profile.
+    /// Its own cost in the second profile.
     pub after: Value,
 }
 
 impl Change {
-    /// Cycles that it takes more in the second profile.
+    /// Additional cycles in the second profile.
     #[must_use]
     pub fn cycles(&self) -> i128 {
         i128::from(self.after.cycles) - i128::from(self.before.cycles)
@@ -65,8 +65,7 @@ impl Change {
 }
 
 impl View<'_> {
-    /// Functions by what was spent in them, most cycles first; at most `rows` and never more than
-    /// [`ROWS_MAX`].
+    /// Functions by own cost, most cycles first; at most `rows` and [`ROWS_MAX`].
     #[must_use]
     pub fn top(&self, rows: usize) -> Vec<Row> {
         let mut costs: HashMap<FunctionId, (Value, Value)> = HashMap::new();
@@ -91,7 +90,7 @@ impl View<'_> {
         table
     }
 
-    /// Whether `function` is on the stack below the place `index`.
+    /// Whether `function` is on the stack below the node `index`.
     fn is_below(&self, index: usize, function: FunctionId) -> bool {
         let tree = self.tree();
         let mut next = tree[index].parent;
@@ -104,7 +103,7 @@ impl View<'_> {
         false
     }
 
-    /// Callers and callees of all functions with this name; none if there is no such function.
+    /// Callers and callees of all functions with this name; `None` if there is no such function.
     #[must_use]
     pub fn call_graph(&self, name: &str) -> Option<CallGraph> {
         let ids: HashSet<FunctionId> = (0..)
@@ -150,8 +149,7 @@ fn sorted(edges: BTreeMap<String, Value>) -> Vec<Edge> {
     edges
 }
 
-/// What functions of the same name cost in two profiles, the largest difference first; those without one are
-/// left out.
+/// Costs of equally named functions in two profiles, the largest difference first. Omits unchanged ones.
 #[must_use]
 pub fn diff(before: &View<'_>, after: &View<'_>) -> Vec<Change> {
     let mut costs: BTreeMap<String, (Value, Value)> = BTreeMap::new();
@@ -172,7 +170,7 @@ pub fn diff(before: &View<'_>, after: &View<'_>) -> Vec<Change> {
     changes
 }
 
-/// A table of the largest `rows` changes in Markdown, with a line for the whole.
+/// A Markdown table of the `rows` largest changes, with a line for the total.
 #[must_use]
 pub fn diff_markdown(before: &View<'_>, after: &View<'_>, rows: usize) -> String {
     let (old, new) = (before.profile().sum().cycles, after.profile().sum().cycles);
@@ -203,7 +201,7 @@ fn percent(before: u64, after: u64) -> String {
     if after == 0 {
         return "gone".to_owned();
     }
-    // Hundredths of a percent, without floating point: the same everywhere.
+    // Hundredths of a percent, without floating point, so that results are equal everywhere.
     let parts = (i128::from(after) - i128::from(before)) * 10_000 / i128::from(before);
     let sign = if parts < 0 { '-' } else { '+' };
     format!("{sign}{}.{:02} %", parts.unsigned_abs() / 100, parts.unsigned_abs() % 100)

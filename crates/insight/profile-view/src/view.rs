@@ -7,12 +7,12 @@ use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, Value};
 
 use crate::{Line, Location, Symbols};
 
-/// The symbols of the programs of a profile, as far as their ELFs are at hand.
+/// The ELFs of a profile's programs, as far as available.
 #[derive(Debug, Default)]
 pub struct Programs(HashMap<Sha256Digest, Vec<u8>>);
 
 impl Programs {
-    /// No programs.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -35,36 +35,36 @@ impl Programs {
     }
 }
 
-/// Place of a function in [`View::functions`].
+/// Index of a function in [`View::functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
 
-/// A function, or what stands for one in a stack.
+/// A function, or a pseudo-function of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Function {
     /// Its name: `mpi_mul_hlp`, `fn_0x11000`, `[syscall debug]`.
     pub name: String,
-    /// The file that it is written in, as far as known; empty otherwise.
+    /// Its source file; empty if unknown.
     pub file: String,
 }
 
-/// A stack of functions, with what was spent there itself.
+/// A stack of functions and its own cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeNode {
-    /// The stack below; none for the first function. It stands before this one.
+    /// The stack below, with a smaller index; `None` for the first function.
     pub parent: Option<usize>,
     /// The function on top.
     pub function: FunctionId,
-    /// Spent there, without what was spent in functions on top of it.
+    /// Its own cost, without the functions on top of it.
     pub own: Value,
 }
 
-/// A named stack of one node of the profile.
+/// The named stack of one profile node.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// The node.
     pub node: NodeId,
-    /// What was spent there itself.
+    /// Its own cost.
     pub value: Value,
 }
 
@@ -74,15 +74,15 @@ pub struct View<'a> {
     programs: &'a Programs,
     symbols: Vec<Rc<Symbols>>,
     functions: Vec<Function>,
-    /// For each node its functions, the outermost one first, each with its line.
+    /// The functions of each node, the outermost one first, each with its line.
     named: Vec<Vec<(FunctionId, Option<Line>)>>,
     tree: Vec<TreeNode>,
-    /// For each node its place in the tree.
+    /// The tree index of each node.
     places: Vec<usize>,
 }
 
 impl<'a> View<'a> {
-    /// Names the addresses of `profile`, with the ELFs among `programs`.
+    /// Names the addresses of `profile`, with the ELFs in `programs`.
     #[must_use]
     pub fn new(profile: &'a Profile, programs: &'a Programs) -> Self {
         let symbols = profile.programs().iter().map(|program| Rc::new(programs.symbols(program))).collect();
@@ -100,19 +100,19 @@ impl<'a> View<'a> {
         view
     }
 
-    /// The profile itself.
+    /// The profile.
     #[must_use]
     pub fn profile(&self) -> &'a Profile {
         self.profile
     }
 
-    /// The programs that it was made with.
+    /// Its programs.
     #[must_use]
     pub fn programs(&self) -> &'a Programs {
         self.programs
     }
 
-    /// Symbols of a program of the profile, by its place.
+    /// Symbols of a program of the profile, by index.
     #[must_use]
     pub fn symbols(&self, program: u32) -> Option<&Symbols> {
         self.symbols.get(program as usize).map(|symbols| &**symbols)
@@ -124,33 +124,32 @@ impl<'a> View<'a> {
         &self.functions
     }
 
-    /// The function with this number.
+    /// The function with this id.
     #[must_use]
     pub fn function(&self, id: FunctionId) -> &Function {
         &self.functions[id.0 as usize]
     }
 
-    /// The stacks of functions; each stands behind its parent.
+    /// The stacks of functions, each after its parent.
     #[must_use]
     pub fn tree(&self) -> &[TreeNode] {
         &self.tree
     }
 
-    /// The functions of a node itself, the outermost one first, with their lines: all but the first are
-    /// inlined.
+    /// The functions of a node, the outermost one first, with their lines: all but the first are inlined.
     #[must_use]
     pub fn named(&self, node: NodeId) -> &[(FunctionId, Option<Line>)] {
         self.named.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The nodes at which something was spent, in the profile's order.
+    /// The nodes with own cost, in the profile's order.
     pub fn stacks(&self) -> impl Iterator<Item = Stack> {
         let nodes = self.profile.nodes().iter().zip(0..);
         let spent = nodes.filter(|(node, _)| !node.value.is_zero());
         spent.map(|(node, id)| Stack { node: NodeId(id), value: node.value })
     }
 
-    /// The functions of the stack that ends at a place of [`View::tree`], the first one called by nothing.
+    /// The functions of the stack that ends at an index of [`View::tree`], outermost first.
     #[must_use]
     pub fn path(&self, place: usize) -> Vec<FunctionId> {
         let mut path = Vec::new();
@@ -163,7 +162,7 @@ impl<'a> View<'a> {
         path
     }
 
-    /// What was spent at each place of [`View::tree`] and on top of it.
+    /// Total cost of each node of [`View::tree`], including the nodes on top of it.
     #[must_use]
     pub fn totals(&self) -> Vec<Value> {
         let mut totals: Vec<Value> = self.tree.iter().map(|node| node.own).collect();
@@ -213,7 +212,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The file of the function with code of its own that `frame` is in.
+    /// The file of the non-inlined function that contains `frame`.
     fn home(&self, frame: Frame) -> String {
         match frame {
             Frame::Code { program, pc } => {

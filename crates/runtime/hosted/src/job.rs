@@ -75,7 +75,7 @@ pub struct HostedRun {
     pub has_input: bool,
     /// Whether a guest may dump itself.
     pub may_dump: bool,
-    /// What to observe while it runs, step by step; `None` for the fastest interpreter.
+    /// Observations to make step by step during the run; `None` for the fastest interpreter.
     pub watch: Option<Watch>,
 }
 
@@ -109,7 +109,7 @@ pub enum DebugEnd {
     Killed,
 }
 
-/// What to observe while a group runs step by step.
+/// Observations to make while a group runs step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     /// The observed VM.

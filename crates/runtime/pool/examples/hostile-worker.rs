@@ -1,8 +1,8 @@
-//! A worker that misbehaves on command: what the tests of the fence let loose inside it.
+//! A worker that misbehaves on command, for tests of the sandbox.
 //!
 //! The job's arguments are the stage (`compile`, `load` or `run`), the name of an attempt, and its numbers.
-//! Without a zygote's arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all
-//! and prints what came of it.
+//! Without a zygote's arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt without a sandbox and
+//! prints the result.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
 
 use std::{
@@ -20,7 +20,7 @@ use antares_pool::{
 };
 use antares_sandbox::{CALL_OFFSET, CONTROL_FD, Confinement, EXTRA_FD, Policy, SandboxError};
 
-/// Where the memory is that is shared with the supervisor.
+/// Address of the memory that is shared with the supervisor.
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 
 fn main() {
@@ -28,7 +28,7 @@ fn main() {
     if arguments.first().is_some_and(|first| first == "zygote") {
         serve(|| {
             for signal in [libc::SIGSEGV, libc::SIGBUS] {
-                // The standard library's handler would make a system call before it lets the process die.
+                // The standard library's handler makes a system call before it lets the process die.
                 // SAFETY: the default action is no handler.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
@@ -43,7 +43,7 @@ fn main() {
 
 #[derive(Default)]
 struct Hostile {
-    /// Whether it offers to do another job.
+    /// Whether the worker offers to do another job.
     stays: bool,
     is_locked_in: bool,
 }
@@ -123,7 +123,7 @@ impl Worker for Hostile {
     }
 }
 
-/// All descriptors that are looked at after closing.
+/// All descriptors to inspect after closing.
 static EVERY_FD: [i32; 256] = {
     let mut numbers = [0; 256];
     let mut index = 1;
@@ -134,7 +134,7 @@ static EVERY_FD: [i32; 256] = {
     numbers
 };
 
-/// The policy of a run stage that is whole, or lacks what its name says; none for the other stages.
+/// The policy of a complete run stage, or of one without the named layer; `None` for the other stages.
 fn run_stage(stage: &str) -> Option<Policy> {
     match stage {
         "run" | "run-unsealed" => Some(Policy::run()),
@@ -146,7 +146,7 @@ fn run_stage(stage: &str) -> Option<Policy> {
     }
 }
 
-/// The bytes of the files beyond the first, as numbers, one line each.
+/// The bytes of the files after the first, as numbers, one line each.
 fn contents(files: &Files) -> RunWorkerReport {
     let text = |mut file: &File| {
         let mut bytes = Vec::new();
@@ -173,11 +173,11 @@ fn report(what: String) -> RunReport {
     }
 }
 
-/// Makes a system call; `ok N` or `errno N`.
+/// Makes a system call; returns `ok N` or `errno N`.
 fn call(number: i64, arguments: [u64; 6]) -> String {
     let [a, b, c, d, e, f] = arguments;
     let answer: i64;
-    // SAFETY: what the call does to this process is the point; it is a child that ends after it.
+    // SAFETY: the test is about the call's effects on this process, a child that ends after it.
     unsafe {
         asm!("syscall", inlateout("rax") number => answer, in("rdi") a, in("rsi") b, in("rdx") c,
              in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _);
@@ -185,10 +185,10 @@ fn call(number: i64, arguments: [u64; 6]) -> String {
     if (-4095..0).contains(&answer) { format!("errno {}", -answer) } else { format!("ok {answer}") }
 }
 
-/// An i386 call, by the gate that a filter without an architecture check overlooks.
+/// An i386 call through the gate that a filter without an architecture check misses.
 fn call_i386(number: u32, argument: u32) -> String {
     let answer: i64;
-    // SAFETY: as in `call`; rbx is put back.
+    // SAFETY: as in `call`; rbx is restored.
     unsafe {
         asm!("xchg {argument}, rbx", "int 0x80", "xchg {argument}, rbx",
              argument = inout(reg) u64::from(argument) => _, inlateout("rax") i64::from(number) => answer,
@@ -216,7 +216,7 @@ fn attempt(name: &str, numbers: &[u64]) -> String {
     }
 }
 
-/// Attempts with arguments that would work.
+/// Attempts with arguments that work without a sandbox.
 fn known(name: &str, number: u64) -> String {
     let at_cwd = u64::from_ne_bytes(i64::from(libc::AT_FDCWD).to_ne_bytes());
     let mut space = [0_u64; 512];
@@ -280,26 +280,26 @@ fn known(name: &str, number: u64) -> String {
     call(syscall, arguments)
 }
 
-/// Address of a page of our own.
+/// Address of a page of this program.
 fn own_page() -> u64 {
     known as *const () as u64 & !4095
 }
 
-/// What takes more than one call.
+/// Attempts that need more than one call.
 fn behave(name: &str) -> String {
     match name {
         "nothing" => "ok".to_owned(),
-        // As many lines as fit into an answer of the bytes that a small one may have.
+        // As many lines as fit into the bytes of a small answer.
         "empty-lines" => "\0".repeat(400 << 10),
-        // Return to the C library: its functions end at the filter too.
+        // Return to the C library: the filter applies to its functions, too.
         "jump-to-libc" => {
-            // SAFETY: the strings end with zeros; what the call does is the point.
+            // SAFETY: the strings are NUL-terminated; the test is about the call's effects.
             let answer = unsafe { libc::system(c"true".as_ptr()) };
             format!("ok {answer}")
         }
         "write-own-code" | "write-constants" | "run-data" => change(name),
         "fork" => {
-            // SAFETY: fork has no precondition on memory; the child of it ends at once.
+            // SAFETY: fork has no precondition on memory; its child ends at once.
             match unsafe { libc::fork() } {
                 // SAFETY: _exit has no precondition.
                 0 => unsafe { libc::_exit(0) },
@@ -330,10 +330,10 @@ fn behave(name: &str) -> String {
     }
 }
 
-/// Makes memory files in place of all descriptors, as large as they get: how many MiB they have together.
+/// Replaces all descriptors by memory files of maximum size; returns their total MiB.
 fn fill_memory_files() -> String {
-    // SAFETY: numbers that nothing of this process uses from now on, and calls that touch no memory of ours
-    // but `name`.
+    // SAFETY: numbers that this process does not use from now on, and calls that access no memory except
+    // `name`.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         (0..64).for_each(|number| _ = libc::close(number));
@@ -343,7 +343,7 @@ fn fill_memory_files() -> String {
             if file < 0 {
                 break;
             }
-            // As far as it goes: the kernel says no beyond the limit.
+            // The kernel rejects lengths beyond the limit.
             let largest = (0..40).rev().scan(0_i64, |length, bit| {
                 if libc::ftruncate(file, *length + (1 << bit)) == 0 {
                     *length += 1 << bit;
@@ -356,10 +356,10 @@ fn fill_memory_files() -> String {
     }
 }
 
-/// Makes memory files as large as they get, with pages in them: how many MiB they have together.
+/// Creates memory files of maximum size with resident pages; returns their total MiB.
 fn take_memory_files() -> String {
     let mut bytes = 0_i64;
-    // SAFETY: numbers, and a name that lives on; what is open before stays open.
+    // SAFETY: numbers, and a name that stays alive; existing descriptors remain open.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         loop {
@@ -377,10 +377,10 @@ fn take_memory_files() -> String {
     format!("ok {}", bytes >> 20)
 }
 
-/// Loads the job's library where the kernel does not seal any more.
+/// Loads the job's library after the kernel stopped sealing.
 fn load_unsealed() {
     let path = std::ffi::CString::new(format!("/proc/self/fd/{EXTRA_FD}")).unwrap();
-    // SAFETY: the C library's own mathematics, whose constructors do nothing that matters here.
+    // SAFETY: the C library's own mathematics, whose constructors have no relevant effects.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null(), "the library is not loaded");
     let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
@@ -391,16 +391,16 @@ fn load_unsealed() {
         instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-    // SAFETY: the kernel copies 4 instructions from `program`, which has as many.
+    // SAFETY: the kernel copies 4 instructions from `program`, which has that many.
     let answer =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
     assert_eq!(answer, 0);
 }
 
-/// A forbidden call by who does not want to end with it.
+/// Makes a forbidden call and tries to survive it.
 fn evade(name: &str) -> String {
     extern "C" fn do_nothing(_: i32) {}
-    // SAFETY: none is needed by a process that is meant to die here.
+    // SAFETY: irrelevant, because this process is supposed to die here.
     unsafe {
         match name {
             "socket-blocked" => {
@@ -438,10 +438,10 @@ fn flood(files: &Files, bytes: &[u8]) -> String {
     }
 }
 
-/// What takes memory with other permissions than it has.
+/// Accesses memory contrary to its permissions.
 fn change(name: &str) -> String {
     static CONSTANT: [u8; 64] = [7; 64];
-    // SAFETY: none is needed by a process that is meant to die here.
+    // SAFETY: irrelevant, because this process is supposed to die here.
     unsafe {
         match name {
             "write-own-code" => {
@@ -458,14 +458,14 @@ fn change(name: &str) -> String {
     "ok".to_owned()
 }
 
-/// Fills all that is shared with the supervisor, places and bells too.
+/// Overwrites all memory that is shared with the supervisor, including positions and bells.
 fn spoil(files: &Files) {
-    // SAFETY: what it does to this process is the point; the supervisor must not mind.
+    // SAFETY: the test is about the effects on this process; the supervisor must tolerate them.
     unsafe { files.shared_memory().cast::<u8>().write_bytes(0xff, files.shared_memory().len()) };
 }
 
 fn fault(name: &str) -> String {
-    // SAFETY: none is needed by a process that is meant to die here.
+    // SAFETY: irrelevant, because this process is supposed to die here.
     unsafe {
         match name {
             "segv" => asm!("mov qword ptr [0], rax"),
@@ -473,7 +473,7 @@ fn fault(name: &str) -> String {
             "fpe" => {
                 asm!("xor edx, edx", "xor ecx, ecx", "mov eax, 1", "div ecx", out("eax") _, out("ecx") _, out("edx") _)
             }
-            // A non-canonical address through the stack is a SIGBUS.
+            // A non-canonical stack address is a SIGBUS.
             _ => asm!("mov rsp, {}", "push rax", in(reg) 0x8000_0000_0000_0000_u64),
         }
     }

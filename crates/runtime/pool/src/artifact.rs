@@ -1,9 +1,9 @@
-//! The structural check of a compiled library, after sealing and before anybody maps it.
+//! The structural check of a compiled library, after sealing and before it is mapped.
 //!
-//! A library of ours is data and code and nothing else: the dynamic linker must find nothing to run, to
-//! fetch, to relocate or to resolve in it. Whatever is not on a list here is refused, so that what a loader
-//! would do with it never matters. Everything is read as the dynamic linker reads it: through program headers
-//! and addresses, not through sections.
+//! A library contains only data and code: the dynamic linker must find nothing to run, fetch, relocate or
+//! resolve in it. The check rejects everything that is not on an allow list, so a loader's reaction to it is
+//! irrelevant. It parses the file like the dynamic linker does: through program headers and addresses, not
+//! through sections.
 
 use std::io;
 
@@ -23,24 +23,23 @@ use object::{
 
 use crate::Sealed;
 
-/// Address space of a library, bytes, at most.
+/// Maximum bytes of a library's address space.
 const LIBRARY_SPAN_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a host page.
 const PAGE_BYTES: u64 = 4096;
-/// Entries of the dynamic section, at most.
+/// Maximum entries of the dynamic section.
 const DYNAMIC_ENTRIES_MAX: usize = 64;
 
-/// Segments that may be there. What else the dynamic linker looks at is refused: it believes `PT_PHDR` about
-/// where the headers are, changes the protection of `PT_GNU_RELRO`, and follows the lengths in `PT_NOTE`,
-/// each wherever it points to.
+/// Permitted segments. The dynamic linker would also process `PT_PHDR` (location of the headers),
+/// `PT_GNU_RELRO` (changes protection) and `PT_NOTE` (follows lengths), each at an arbitrary address, so these
+/// are rejected.
 const SEGMENTS: [ProgramType; 4] = [elf::PT_NULL, PT_LOAD, PT_DYNAMIC, PT_GNU_STACK];
 
-/// Segments of a library, at most.
+/// Maximum segments of a library.
 const SEGMENTS_MAX: usize = 16;
 
-/// Entries of the dynamic section that may be there, each once. No needed library, no initialiser, no
-/// relocation, no version; no name either: the dynamic linker takes a library of that name for the next one
-/// that is asked for by it.
+/// Permitted entries of the dynamic section, each once. No needed library, initialiser, relocation or
+/// version. No name either: the dynamic linker would reuse a library of the same name for the next load.
 const TAGS: [DynamicTag; 7] = [
     elf::DT_GNU_HASH,
     elf::DT_STRTAB,
@@ -51,13 +50,13 @@ const TAGS: [DynamicTag; 7] = [
     elf::DT_FLAGS_1,
 ];
 
-/// Why a library is not one of ours.
+/// Why a file is not a valid library.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
-    /// The bytes are not the ones asked for.
+    /// The digest is not the expected one.
     #[error("the library's digest is {found}, expected {expected}")]
     Digest {
-        /// Digest asked for.
+        /// Expected digest.
         expected: Sha256Digest,
         /// Digest of the sealed bytes.
         found: Sha256Digest,
@@ -65,7 +64,7 @@ pub enum ArtifactError {
     /// The sealed file cannot be read.
     #[error("the library cannot be read")]
     Read(#[from] io::Error),
-    /// Not an ELF file, or cut off.
+    /// Not an ELF file, or truncated.
     #[error("the library is not a whole ELF file: {0}")]
     Elf(#[from] object::Error),
     /// Not a shared object for x86-64.
@@ -76,13 +75,13 @@ pub enum ArtifactError {
         /// `e_machine`.
         machine: u16,
     },
-    /// A segment of a kind that no library of ours has.
+    /// A segment of a kind that libraries do not have.
     #[error("the library has a segment of type {kind:#x}")]
     Segment {
         /// `p_type`.
         kind: u32,
     },
-    /// More segments than a library of ours has.
+    /// Too many segments.
     #[error("the library has {count} segments, at most {SEGMENTS_MAX} may be there")]
     Segments {
         /// `e_phnum`.
@@ -94,8 +93,8 @@ pub enum ArtifactError {
         /// `p_vaddr`.
         address: u64,
     },
-    /// Segments out of order, overlapping, too far apart, with bytes that are not in the file, or the first
-    /// one not from the start of the file to the end of the headers.
+    /// Segments that are out of order, overlap, are too far apart or have bytes outside of the file; or a first
+    /// segment that does not contain the file's start and all headers.
     #[error("the library's segment at {address:#x} is misplaced")]
     Place {
         /// `p_vaddr`.
@@ -104,50 +103,48 @@ pub enum ArtifactError {
     /// The stack would become executable.
     #[error("the library does not say that the stack is not executable")]
     Stack,
-    /// An entry of the dynamic section that no library of ours has, or has twice: it would make the dynamic
-    /// linker do something.
+    /// An unknown or duplicate entry of the dynamic section: it would make the dynamic linker act on it.
     #[error("the library's dynamic section has an entry of type {tag:#x} that must not be there")]
     Tag {
         /// `d_tag`.
         tag: u64,
     },
-    /// Flags that would make the dynamic linker do something (`TEXTREL`, `STATIC_TLS`, ...).
+    /// Flags that the dynamic linker acts on (`TEXTREL`, `STATIC_TLS`, ...).
     #[error("the library's dynamic flags are {flags:#x}")]
     Flags {
         /// `d_val` of `DT_FLAGS` or `DT_FLAGS_1`.
         flags: u64,
     },
-    /// A part that every library of ours has.
+    /// A required part is missing.
     #[error("the library has no {part}")]
     Missing {
         /// The part.
         part: &'static str,
     },
-    /// A symbol that is imported, computed at run time, thread-local, or exported beside the one there must
-    /// be.
+    /// A symbol that is imported, computed at run time or thread-local, or an additional export.
     #[error("the library has an unexpected symbol, {name:?}")]
     Symbol {
         /// Its name.
         name: String,
     },
-    /// The frame table is not as it must be.
+    /// The frame table is invalid.
     #[error(transparent)]
     Frames(#[from] FrameError),
-    /// The header is of another version, or none.
+    /// The header is missing, or of another version.
     #[error("the library's header is not of ABI version {ABI_VERSION}")]
     Header,
 }
 
-/// Checks that `sealed` has the digest `expected` and the shape of a library of ours.
+/// Checks that `sealed` has the digest `expected` and the structure of a library.
 ///
 /// # Errors
-/// The first thing that is not as it must be.
+/// The first violation.
 pub fn verify_library(sealed: &Sealed, expected: Sha256Digest) -> Result<(), ArtifactError> {
     verify_as(sealed, expected, &LIBRARY_MAGIC)
 }
 
-/// The same for a library that counts where it goes. What is found to be one is none for [`verify_library`],
-/// and the other way round.
+/// Like [`verify_library`], for a library with counters. Each of the two functions rejects the other's
+/// libraries.
 ///
 /// # Errors
 /// As [`verify_library`].
@@ -177,7 +174,7 @@ fn check(file: &[u8], magic: &[u8; 8]) -> Result<(), ArtifactError> {
     check_frames(file)
 }
 
-/// What looks up frames survives any table; one that lies would only make profiles wrong later.
+/// Lookups tolerate any table; an incorrect one would only make profiles wrong later.
 fn check_frames(file: &[u8]) -> Result<(), ArtifactError> {
     let tail = file.len().saturating_sub(FrameTable::TAIL_BYTES);
     let Some(length) = FrameTable::length(&file[tail..], file.len() as u64) else { return Ok(()) };
@@ -198,7 +195,7 @@ fn check_header(bytes: &[u8], magic: &[u8; 8]) -> Result<(), ArtifactError> {
     if is_ours { Ok(()) } else { Err(ArtifactError::Header) }
 }
 
-/// Refuses segments of other kinds, or writable.
+/// Rejects segments of other kinds, and writable ones.
 fn check_kinds(segments: &[ProgramHeader64<Le>]) -> Result<(), ArtifactError> {
     if segments.len() > SEGMENTS_MAX {
         return Err(ArtifactError::Segments { count: segments.len() });
@@ -212,7 +209,7 @@ fn check_kinds(segments: &[ProgramHeader64<Le>]) -> Result<(), ArtifactError> {
         if !SEGMENTS.contains(&kind) {
             return Err(ArtifactError::Segment { kind: kind.0 });
         }
-        // A dynamic section that says that it is writable would be written to.
+        // The dynamic linker writes to a dynamic section that is marked as writable.
         if [PT_LOAD, PT_DYNAMIC].contains(&kind) && has(segment, PF_W) {
             return Err(ArtifactError::Writable { address: segment.p_vaddr(Le) });
         }
@@ -220,14 +217,14 @@ fn check_kinds(segments: &[ProgramHeader64<Le>]) -> Result<(), ArtifactError> {
     Ok(())
 }
 
-/// Where the program headers end in the file.
+/// File offset of the end of the program headers.
 fn headers_end(file: &[u8]) -> Result<u64, ArtifactError> {
     let header = FileHeader64::<Le>::parse(file)?;
     let bytes = u64::from(header.e_phnum(Le)) * size_of::<ProgramHeader64<Le>>() as u64;
     Ok(header.e_phoff(Le).saturating_add(bytes))
 }
 
-/// What the dynamic linker would map.
+/// The file as the dynamic linker maps it.
 struct Image<'a> {
     /// Address and bytes from the file of each loaded segment.
     loaded: Vec<(u64, &'a [u8])>,
@@ -245,9 +242,9 @@ impl<'a> Image<'a> {
             let bytes = segment.data(Le, file);
             let (Some(end), Ok(bytes)) = (end, bytes) else { return Err(misplaced) };
             let is_congruent = address % PAGE_BYTES == segment.p_offset(Le) % PAGE_BYTES;
-            // What is not in the file it would write zeros for.
+            // The dynamic linker would write zeros for missing bytes.
             let is_whole = segment.p_filesz(Le) == segment.p_memsz(Le) && segment.p_align(Le) == PAGE_BYTES;
-            // Without a segment that holds the headers it would copy them to where they can be written to.
+            // The dynamic linker would copy headers that are outside of all segments to writable memory.
             let is_first = address == 0 && segment.p_offset(Le) == 0 && end >= headers_end(file)?;
             let is_in_order = if loaded.is_empty() { is_first } else { address / PAGE_BYTES >= page };
             if !is_in_order || !is_congruent || !is_whole {
@@ -259,7 +256,7 @@ impl<'a> Image<'a> {
         Ok(Self { loaded })
     }
 
-    /// The bytes of the file from `address` to the end of its segment.
+    /// The file's bytes from `address` to the end of the segment.
     fn at(&self, address: u64, part: &'static str) -> Result<&'a [u8], ArtifactError> {
         let tail = |(start, bytes): &(u64, &'a [u8])| {
             let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
@@ -318,7 +315,7 @@ impl Dynamic {
         Err(ArtifactError::Missing { part: "end of the dynamic section" })
     }
 
-    /// Address of the one symbol there must be.
+    /// Address of the only symbol.
     fn only_symbol(&self, image: &Image<'_>) -> Result<u64, ArtifactError> {
         let (Some(hash), Some(symbols), Some(strings)) = (self.hash, self.symbols, self.strings) else {
             return Err(ArtifactError::Missing { part: "symbol table" });

@@ -1,4 +1,4 @@
-//! One job's way through a pool: slot, worker, exchange.
+//! The path of a job through a pool: slot, worker, exchange.
 
 use std::{
     io::ErrorKind,
@@ -25,68 +25,66 @@ use crate::{
     wire::{self, Spawn},
 };
 
-/// How long a worker that waited for a job has to begin to read it. It does so at once, on any machine that
-/// is not stuck.
+/// Maximum time for an idle worker to start reading a job. Workers do so at once, unless the machine hangs.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A job: what a worker is asked, and what of its answers is for whoever asked.
+/// A job: the worker's request, and the part of the answers that belongs to the caller.
 pub(crate) trait Job {
-    /// What workers of this kind answer, to whatever job.
+    /// The answers of workers of this kind, for all jobs.
     type Reply: DeserializeOwned + Judged;
-    /// What answers this one.
+    /// The answer to this job.
     type Report;
-    /// Whether the worker's standard error is worth keeping, and its end worth waiting for.
+    /// Whether to retain the worker's standard error, and to wait for its end.
     const COMPILES: bool = false;
 
-    /// What the worker is asked, as it travels.
+    /// The message to the worker.
     fn message(&self) -> impl Serialize;
 
-    /// Bytes of debug output in the answer, at most.
+    /// Maximum bytes of debug output in the answer.
     fn debug_bytes_max(&self) -> u64;
 
-    /// Bytes of the answer and its parts, at most.
+    /// Maximum bytes of the answer and its parts.
     fn reply_bytes_max(&self) -> usize;
 
-    /// The answer, if it is one to this job.
+    /// The answer, if it belongs to this job.
     fn report(&self, reply: Self::Reply) -> Option<Self::Report>;
 }
 
-/// A job to be done, and on what terms.
+/// A job with its limits.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) ledger: Arc<Ledger>,
-    /// The job.
+    /// The encoded job.
     pub(crate) frame: Vec<u8>,
-    /// As [`Job::COMPILES`].
+    /// See [`Job::COMPILES`].
     pub(crate) compiles: bool,
     pub(crate) reply_bytes_max: usize,
     pub(crate) debug_bytes_max: u64,
-    /// What reports are checked against.
+    /// Facts to check reports against.
     pub(crate) known: Known,
     pub(crate) until: Until,
-    /// What other jobs must have in common with this one to share a worker, if they may.
+    /// Properties that jobs must share to share a worker; `None` if this job may not share one.
     pub(crate) kind: Option<Kind>,
 }
 
-/// A worker, from its slot to its end or its rest; whatever happens in between, it does not outlive this
-/// without.
+/// A worker during one job. Dropping it kills the worker, unless the worker is idle.
 #[derive(Debug)]
 pub(crate) struct Lease {
     ledger: Arc<Ledger>,
     pub(crate) ticket: u64,
     pub(crate) channel: Arc<Channel>,
     pub(crate) last_words: Option<OwnedFd>,
-    /// What it was, if it has done a job before.
+    /// Its previous state, if it has done a job before.
     pub(crate) warm: Option<Warm>,
-    /// Whether it rests, and is not to be ended.
+    /// Whether the worker is idle and stays alive.
     pub(crate) rests: bool,
-    /// When it got the job.
+    /// Start time of the job.
     pub(crate) since: Instant,
-    /// Where the job begins in the channel.
+    /// Start position of the job in the channel.
     pub(crate) place: u32,
 }
 
-/// The parts of an answer that came before its end.
+/// The parts of an answer that arrived before its end.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) progress: Progress,
@@ -116,7 +114,7 @@ impl Drop for Lease {
 }
 
 impl Lease {
-    /// Of the worker at the other end of `channel`, which gets its job now.
+    /// Leases the worker at the other end of `channel`; its job starts now.
     fn new(
         ledger: &Arc<Ledger>,
         ticket: u64,
@@ -128,19 +126,19 @@ impl Lease {
         Self { ledger, ticket, channel, last_words, warm, rests: false, since, place }
     }
 
-    /// Until when it has to begin to read its job, if it waited for one.
+    /// Deadline for starting to read the job, if the worker was idle.
     pub(crate) fn taken_by(&self) -> Option<Instant> {
         self.warm.is_some().then(|| self.since + TAKEN_WITHIN)
     }
 
-    /// Whether the worker died before it heard of its job, or does not read it.
+    /// Whether the worker died before it started to read the job, or does not read it.
     pub(crate) fn did_not_hear(&self, heard: &Heard) -> bool {
         matches!(heard, Heard::Closed | Heard::NotTaken) && self.channel.is_untouched_since(self.place)
     }
 }
 
 impl Call {
-    /// That of `job`, of which this is `known`, and which may share a worker with others of its `kind`.
+    /// Creates a call of `job` with the facts `known`. It may share a worker with others of its `kind`.
     pub(crate) fn new<J: Job>(
         job: &J,
         known: Known,
@@ -164,16 +162,16 @@ impl Call {
         })
     }
 
-    /// Has it done by a worker, which gets `files`: the ELF, and at most `EXTRA_FDS_MAX` behind it. `take`
-    /// gets the parts of the answer.
+    /// Runs the job in a worker, which gets `files`: the ELF, then at most `EXTRA_FDS_MAX` others. `take`
+    /// receives the parts of the answer.
     pub(crate) fn run<R: DeserializeOwned + Judged>(
         &self,
         files: &[BorrowedFd<'_>],
         mut take: impl FnMut(R),
     ) -> Result<Verdict<R>, PoolError> {
         let mut parts = Parts::default();
-        // A new worker that dies before it hears of its job may do so because of what it is; one that waited
-        // was well once.
+        // A new worker may die before reading its job because of a defect, so retry only once; an idle worker
+        // has worked before.
         let mut may_lose_new = true;
         loop {
             let lease = self.admit(files)?;
@@ -196,7 +194,7 @@ impl Call {
         }
     }
 
-    /// Whether `report` can be true, of a worker that has had the job `since` then.
+    /// Checks whether `report` can be true for a worker that received the job at `since`.
     pub(crate) fn check<R: Judged>(&self, report: &R, before: &Progress, since: Instant) -> Checked {
         if report.talks_too_much(self.debug_bytes_max) {
             return Err("more debug output than it may have");
@@ -205,8 +203,7 @@ impl Call {
         report.check(&self.known, before)
     }
 
-    /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the
-    /// answer.
+    /// Passes a short job to an idle worker, if there is one, without waiting for the answer.
     pub(crate) fn begin<R: Answers>(self) -> Result<Option<StartedRun<R>>, PoolError> {
         if self.frame.len() > RING_BYTES {
             return Ok(None);
@@ -222,7 +219,7 @@ impl Call {
         Ok(Some(StartedRun::new(self, lease)))
     }
 
-    /// A worker that was woken, if the job is still wanted.
+    /// Leases an idle worker, unless the job was cancelled.
     fn woken(&self, warm: Warm) -> Result<Lease, PoolError> {
         let (ticket, channel) = (warm.ticket, Arc::clone(&warm.channel));
         if !self.is_wanted(ticket, warm.turn) {
@@ -236,8 +233,8 @@ impl Call {
         self.until.cancel.as_ref().is_none_or(|cancel| cancel.admitted(ticket, turn))
     }
 
-    /// Waits for a slot, and for a worker that rests or a zygote that is asked for one. A zygote that died
-    /// before it could be asked did not lose anything: the next one is asked.
+    /// Waits for a slot, and for an idle worker or a zygote that forks one. If the zygote died before the
+    /// request, tries the next one.
     fn admit(&self, files: &[BorrowedFd<'_>]) -> Result<Lease, PoolError> {
         loop {
             if let Some(cancel) = &self.until.cancel {
@@ -260,7 +257,7 @@ impl Call {
         }
     }
 
-    /// Has the zygote make a worker. None if the zygote died before it heard of it.
+    /// Requests a worker from the zygote. `None` if the zygote died before it received the request.
     fn make(&self, ticket: u64, link: &Link, files: &[BorrowedFd<'_>]) -> Result<Option<Lease>, PoolError> {
         match self.spawn(ticket, link, files) {
             Ok((channel, last_words)) => {
@@ -268,7 +265,7 @@ impl Call {
                 Ok(Some(Lease::new(&self.ledger, ticket, channel, last_words, None)))
             }
             Err(error) => {
-                // The zygote never heard of this ticket.
+                // The zygote did not receive this ticket.
                 self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
                 self.ledger.forget(ticket);
                 let is_lost = matches!(&error, PoolError::Io { source, .. }
@@ -282,8 +279,8 @@ impl Call {
         }
     }
 
-    /// Asks the zygote for a worker; answers with our end of its channel, and the reading end of its standard
-    /// error.
+    /// Requests a worker from the zygote; returns the supervisor's end of its channel, and the reading end of
+    /// its standard error.
     fn spawn(
         &self,
         ticket: u64,

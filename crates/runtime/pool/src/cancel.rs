@@ -1,4 +1,4 @@
-//! How long a job may take, and how its caller takes it back.
+//! Deadlines and cancellation of jobs.
 
 use std::{
     fmt::Debug,
@@ -6,14 +6,14 @@ use std::{
     time::Instant,
 };
 
-/// Who can take back jobs that it admitted.
+/// Cancels jobs that it admitted.
 pub(crate) trait Recalls: Debug + Send + Sync {
-    /// Takes back the jobs with these tickets and turns, and what waits for its ticket.
+    /// Cancels the jobs with these tickets and turns, and wakes jobs that wait for a ticket.
     fn recall(&self, jobs: &[(u64, u64)]);
 }
 
-/// Takes jobs back: their workers are killed at once, or never started. Cheap to clone; all clones are the
-/// same handle. A job that has ended is not touched.
+/// Cancels jobs: kills their workers at once, or never starts them. Does not affect a job that has ended.
+/// Cheap to clone; all clones are the same handle.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     state: Arc<Mutex<State>>,
@@ -23,11 +23,11 @@ pub struct Cancel {
 struct State {
     is_cancelled: bool,
     admitted_by: Option<Arc<dyn Recalls>>,
-    /// Tickets and turns of all that were admitted.
+    /// Tickets and turns of all admitted jobs.
     jobs: Vec<(u64, u64)>,
 }
 
-/// Takes jobs back when whoever waits for them goes away.
+/// Cancels jobs when it is dropped.
 #[derive(Debug, Default)]
 pub struct Recall(Cancel);
 
@@ -46,14 +46,14 @@ impl Drop for Recall {
 }
 
 impl Cancel {
-    /// A handle for one job, or for the few that one piece of work is made of.
+    /// Creates a handle for one job, or for the jobs of one task.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the jobs back. Their calls end with [`crate::PoolError::Cancelled`]; so does any later one with
-    /// this handle.
+    /// Cancels the jobs. Their calls end with [`crate::PoolError::Cancelled`], as do later ones with this
+    /// handle.
     pub fn cancel(&self) {
         let (admitted_by, jobs) = {
             let mut state = self.state();
@@ -65,18 +65,18 @@ impl Cancel {
         }
     }
 
-    /// Whether the job was taken back.
+    /// Whether the jobs were cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.state().is_cancelled
     }
 
-    /// A job waits for its slot where `by` admits it.
+    /// Records that a job waits for its slot at `by`.
     pub(crate) fn begin(&self, by: Arc<dyn Recalls>) {
         self.state().admitted_by = Some(by);
     }
 
-    /// The job has this ticket, and its child this turn. Answers whether it is still wanted.
+    /// Records an admitted job with its ticket and turn. Returns false if it was cancelled.
     pub(crate) fn admitted(&self, ticket: u64, turn: u64) -> bool {
         let mut state = self.state();
         state.jobs.push((ticket, turn));
@@ -84,12 +84,12 @@ impl Cancel {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic half-way through a change.
+        // No code can panic in the middle of a change under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// When a job ends at the latest, and who may end it earlier.
+/// A job's deadline, with optional cancellation.
 #[derive(Clone, Debug)]
 pub struct Until {
     pub(crate) deadline: Instant,
@@ -97,7 +97,7 @@ pub struct Until {
 }
 
 impl Until {
-    /// Until `deadline`, or until `cancel` takes the job back.
+    /// Until `deadline`, or until `cancel` cancels the job.
     #[must_use]
     pub fn new(deadline: Instant, cancel: &Cancel) -> Self {
         Self { deadline, cancel: Some(cancel.clone()) }

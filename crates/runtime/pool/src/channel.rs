@@ -1,14 +1,13 @@
-//! The channel between a supervisor and a child: memory that both map, a ring of bytes in each direction, a
+//! The channel between a supervisor and a child: shared memory with a ring of bytes in each direction, and a
 //! bell at each end.
 //!
 //! ```text
-//! | page: places and bells | bytes for the child | bytes for the supervisor |
+//! | page: positions and bells | bytes for the child | bytes for the supervisor |
 //! ```
-//! It takes no descriptor and no system call but `futex`, and that only when the other side sleeps: so a
-//! child needs nothing else from the kernel while it runs guests. The memory's size is sealed, so that a
-//! child cannot take it away from under its supervisor. Whatever a child writes there is checked before it is
-//! used, and copied before it is looked at. A child that spoils the bells keeps its own job waiting, until
-//! its deadline.
+//! It uses no descriptor, and no system call except `futex` while the other side sleeps. A child thus needs
+//! nothing else from the kernel while it runs guests. The memory's size is sealed, so that a child cannot
+//! shrink it. Data from a child is copied before it is parsed, and checked before it is used. A child that
+//! corrupts the bells only delays its own job until the deadline.
 
 use std::{
     io::{self, Read, Write},
@@ -35,32 +34,32 @@ use crate::{
 
 /// Bytes before the first ring.
 const HEAD_BYTES: usize = 4096;
-/// Bytes of the whole memory.
+/// Bytes of the whole shared memory.
 const CHANNEL_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
-/// Where a child's end may be: far from where the kernel maps anything by itself.
+/// Address range of a child's end: far from the kernel's own choices.
 const CHILD_ADDRESSES: Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
-/// One above the highest number of a system call that a worker can have been killed for.
+/// One above the highest system call number that may be recorded as a violation.
 const CALLS_END: u32 = 1024;
-/// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
+/// Polls of the other side's positions before sleeping. A poll takes about ten nanoseconds.
 const POLLS_MAX: u32 = 400;
-/// Looks after which whoever else waits for the processor has it.
+/// Polls before the processor is yielded to other threads.
 const POLLS_BEFORE_YIELD: u32 = 50;
 
 /// Waiting for bytes that the other side writes.
 pub(crate) const BYTES: u32 = 1;
-/// Waiting for room in the ring that the other side reads.
+/// Waiting for space in the ring that the other side reads.
 pub(crate) const SPACE: u32 = 2;
 
 const _: () = assert!(RING_BYTES.is_power_of_two() && size_of::<Head>() <= CALL_OFFSET);
 const _: () = assert!(CALL_OFFSET + size_of::<u32>() <= HEAD_BYTES);
 
-/// A number that both sides see, on a cache line of its own.
+/// A shared number on a cache line of its own.
 #[repr(C, align(64))]
 struct Word(AtomicU32);
 
-/// How far a ring was written and read, in bytes since its beginning, modulo 2^32.
+/// Written and read bytes of a ring since its beginning, modulo 2^32.
 #[repr(C)]
 struct Positions {
     written: Word,
@@ -71,19 +70,19 @@ struct Positions {
 #[repr(C)]
 struct Bell {
     rung: Word,
-    /// What it waits for, a sum of [`BYTES`] and [`SPACE`]; 0 while it is awake.
+    /// Event to wait for, a sum of [`BYTES`] and [`SPACE`]; 0 while awake.
     waits_for: Word,
 }
 
 #[repr(C)]
 struct Head {
-    /// Of the ring for the child, and of the ring for the supervisor.
+    /// The positions of the ring for the child, and of that for the supervisor.
     places: [Positions; 2],
-    /// Of the child, and of the supervisor.
+    /// The bells of the child and of the supervisor.
     bells: [Bell; 2],
 }
 
-/// Who holds an end of a channel.
+/// The owner of an end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Child,
@@ -104,29 +103,28 @@ impl Side {
 pub(crate) struct Channel {
     memory: NonNull<u8>,
     side: Side,
-    /// Our own places, which the other side cannot change.
+    /// This side's own positions, which the other side cannot change.
     written: AtomicU32,
     read: AtomicU32,
-    /// Nobody is at the other end any more.
+    /// The other side has ended.
     is_closed: AtomicBool,
 }
 
-// SAFETY: the memory is used through atomics and checked copies alone, and nothing ties it to a thread.
+// SAFETY: the memory is only accessed through atomics and checked copies, and is not bound to a thread.
 unsafe impl Send for Channel {}
-// SAFETY: as for Send. Two threads that used the same end at once would garble its bytes, which the peer may
+// SAFETY: as for Send. Two threads that use the same end at once would corrupt its bytes, which the peer may
 // do anyway.
 unsafe impl Sync for Channel {}
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly these bytes, and nobody has pointers to them beyond the life of a
-        // channel.
+        // SAFETY: `map` mapped exactly these bytes, and no pointers to them outlive the channel.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), CHANNEL_BYTES) };
     }
 }
 
 impl Channel {
-    /// The supervisor's end of a new channel, and what the child attaches to.
+    /// Creates a channel: the supervisor's end, and the file for the child's end.
     pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
         let file = sealed::create("antares-line")?;
         ftruncate(&file, CHANNEL_BYTES as u64)?;
@@ -134,8 +132,8 @@ impl Channel {
         Ok((Self::map(file.as_fd(), Side::Supervisor, None)?, file))
     }
 
-    /// The child's end of the channel in `file`, which may be closed afterwards; at an address that nobody
-    /// else can know.
+    /// Maps the child's end of the channel in `file`, which may be closed afterwards. The address is random, so
+    /// other processes cannot know it.
     pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
@@ -144,16 +142,16 @@ impl Channel {
         Self::map(file, Side::Child, Some(address)).or_else(|_| Self::map(file, Side::Child, None))
     }
 
-    /// From now on the child leaves in the channel which call it is killed for, if the kernel can make sure
-    /// that it does.
+    /// From now on, the channel records the call for which the kernel kills the child, if the kernel can
+    /// guarantee the record.
     pub(crate) fn name_violations(&self) -> io::Result<()> {
         let start = self.memory.as_ptr() as usize;
         seal(start..start + CHANNEL_BYTES)?;
-        // SAFETY: that word belongs to nothing else, and what is sealed is not unmapped.
+        // SAFETY: the word is not used otherwise, and sealed memory is never unmapped.
         unsafe { name_violations(self.memory.byte_add(CALL_OFFSET).cast().as_ptr()) }
     }
 
-    /// Number of the call that the child says it was killed for.
+    /// Number of the call for which the child was killed, according to the child.
     pub(crate) fn named_call(&self) -> Option<u32> {
         let word = self.word(CALL_OFFSET).load(Ordering::SeqCst);
         word.checked_sub(1).filter(|number| *number < CALLS_END || *number == WILD_FAULT_CALL)
@@ -165,7 +163,7 @@ impl Channel {
             Some(address) => (ptr::without_provenance_mut(address), libc::MAP_FIXED_NOREPLACE),
             None => (ptr::null_mut(), 0),
         };
-        // SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever it is.
+        // SAFETY: without MAP_FIXED, a new mapping does not replace anything.
         let memory = unsafe {
             libc::mmap(start, CHANNEL_BYTES, access, libc::MAP_SHARED | fixed, file.as_raw_fd(), 0)
         };
@@ -177,14 +175,14 @@ impl Channel {
         Ok(Self { memory, side, written, read, is_closed })
     }
 
-    /// All of the memory, for tests that spoil it.
+    /// All shared memory, for tests that corrupt it.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.memory, CHANNEL_BYTES)
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: all offsets are those of words in the head, at the start of the page-aligned mapping;
-        // atomics may be changed by others at any time.
+        // SAFETY: all offsets are those of words in the head of the page-aligned mapping; others may change
+        // atomics at any time.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
@@ -205,31 +203,31 @@ impl Channel {
 
     /// Start of the ring that `reader` reads.
     fn ring(&self, reader: Side) -> *mut u8 {
-        // SAFETY: both rings lie behind the head, inside the mapping.
+        // SAFETY: both rings are inside the mapping, after the head.
         unsafe { self.memory.as_ptr().add(HEAD_BYTES + reader as usize * RING_BYTES) }
     }
 
-    /// Bytes that can be read now.
+    /// Readable bytes.
     pub(crate) fn readable(&self) -> Result<usize, Spoiled> {
         self.positions(self.side).readable(self.read.load(Ordering::Relaxed))
     }
 
-    /// Bytes that can be written now.
+    /// Writable bytes.
     fn writable(&self) -> Result<usize, Spoiled> {
         self.positions(self.side.other()).writable(self.written.load(Ordering::Relaxed))
     }
 
-    /// Whether the other side has taken nothing since our place was `place`.
+    /// Whether the other side has read nothing since our position was `place`.
     pub(crate) fn is_untouched_since(&self, place: u32) -> bool {
         self.positions(self.side.other()).read.load(Ordering::SeqCst) == place
     }
 
-    /// Our place in the ring that we write.
+    /// Our position in the ring that we write.
     pub(crate) fn position(&self) -> u32 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Writes as much of `bytes` as there is room for, and wakes the other side. Gives how much.
+    /// Writes as many of `bytes` as there is space for, and wakes the other side. Returns their number.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<usize, Spoiled> {
         let count = self.put_quietly(bytes)?;
         if count > 0 {
@@ -238,8 +236,8 @@ impl Channel {
         Ok(count)
     }
 
-    /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the
-    /// ring is there for the other side whatever becomes of this one.
+    /// Writes all of `bytes` without waking the other side, unless little space is left. Bytes in the ring
+    /// remain available to the other side even if this side ends.
     pub(crate) fn write_without_wake(&self, mut bytes: &[u8]) -> io::Result<()> {
         let mut channel = self;
         if self.writable().map_err(io::Error::other)? < RING_BYTES / 2 + bytes.len() {
@@ -259,9 +257,9 @@ impl Channel {
         let place = self.written.load(Ordering::Relaxed);
         let (head, tail) = bytes[..count].split_at(count.min(RING_BYTES - offset(place)));
         let ring = self.ring(self.side.other());
-        // SAFETY: the first part ends at the end of the ring at most, the second begins at its start, and
-        // both together are not longer than the ring. What the other side does to these bytes meanwhile is
-        // its own loss.
+        // SAFETY: the first part ends at most at the end of the ring, the second part begins at its start, and
+        // together they are at most as long as the ring. Concurrent changes by the other side only harm the
+        // other side.
         unsafe {
             ptr::copy_nonoverlapping(head.as_ptr(), ring.add(offset(place)), head.len());
             ptr::copy_nonoverlapping(tail.as_ptr(), ring, tail.len());
@@ -273,7 +271,7 @@ impl Channel {
         Ok(count)
     }
 
-    /// Reads into `bytes` what is there, and wipes it from the ring. Gives how much.
+    /// Reads available bytes into `bytes`, and wipes them from the ring. Returns their number.
     pub(crate) fn take(&self, bytes: &mut [u8]) -> Result<usize, Spoiled> {
         let count = self.readable()?.min(bytes.len());
         if count == 0 {
@@ -282,7 +280,7 @@ impl Channel {
         let place = self.read.load(Ordering::Relaxed);
         let (head, tail) = bytes[..count].split_at_mut(count.min(RING_BYTES - offset(place)));
         let ring = self.ring(self.side);
-        // SAFETY: as in `put`. The bytes are copied before anybody looks at them.
+        // SAFETY: as in `put`. The bytes are copied before they are parsed.
         unsafe {
             let start = ring.add(offset(place));
             ptr::copy_nonoverlapping(start, head.as_mut_ptr(), head.len());
@@ -297,7 +295,7 @@ impl Channel {
         Ok(count)
     }
 
-    /// Nobody is at the other end any more: wakes who waits at this one.
+    /// Records that the other side has ended, and wakes this side.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.bell(self.side).ring_anyway(wake);
@@ -309,20 +307,20 @@ impl Channel {
     }
 
     fn is_ready(&self, what: u32) -> bool {
-        // A channel that is spoiled is for `put` and `take` to complain about.
+        // `put` and `take` report corrupt positions.
         what & BYTES != 0 && self.readable() != Ok(0)
             || what & SPACE != 0 && self.writable() != Ok(0)
             || self.is_closed()
     }
 
-    /// Waits for `what` (a sum of [`BYTES`] and [`SPACE`]) or the other side's end. May return without either.
-    /// Answers whether `deadline` has not passed.
+    /// Waits for `what` (a sum of [`BYTES`] and [`SPACE`]) or the other side's end. May return early. Returns
+    /// false if `deadline` has passed.
     pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
         for look in 1..=POLLS_MAX {
             if self.is_ready(what) {
                 return true;
             }
-            // The other side may be waiting for this very processor.
+            // The other side may need this processor.
             if look % POLLS_BEFORE_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -335,7 +333,7 @@ impl Channel {
 }
 
 impl Read for &Channel {
-    /// Waits for bytes, for ever.
+    /// Waits for bytes without a deadline.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             match Channel::take(self, bytes).map_err(io::Error::other)? {
@@ -347,7 +345,7 @@ impl Read for &Channel {
 }
 
 impl Write for &Channel {
-    /// Waits for room, for ever.
+    /// Waits for space without a deadline.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.put(bytes).map_err(io::Error::other)? {
@@ -381,7 +379,7 @@ pub(crate) mod tests {
         let places = channels.each_ref().map(|channel| channel.memory().as_ptr().cast::<u8>() as usize);
         assert!(places.iter().all(|place| CHILD_ADDRESSES.contains(place)), "{places:x?}");
         assert!(places[0] != places[1] && places[1] != places[2], "{places:x?}");
-        // Not one behind the other either.
+        // The second mapping is not adjacent to the first one, either.
         assert_ne!(places[0].abs_diff(places[1]), places[1].abs_diff(places[2]), "{places:x?}");
     }
 
@@ -399,7 +397,7 @@ pub(crate) mod tests {
                     left -= count;
                 }
             });
-            // Longer than a ring, and shorter than what there is room for on the way there and back.
+            // Longer than a ring, and shorter than the space in both directions.
             for chunk in sent.chunks(100_003) {
                 (&ours).write_all(chunk).unwrap();
                 let mut echoed = vec![0; chunk.len()];
@@ -416,7 +414,7 @@ pub(crate) mod tests {
         let mut buffer = [0; 6];
         (&theirs).read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"secret");
-        // SAFETY: nobody writes to the channel any more.
+        // SAFETY: both sides have stopped writing to the channel.
         let memory = unsafe { ours.memory().as_ref() };
         assert!(memory[HEAD_BYTES..].iter().all(|byte| *byte == 0));
     }

@@ -1,7 +1,7 @@
-//! What a supervisor knows of a job before its worker reports, and which reports cannot be true.
+//! The supervisor's facts about a job, against which it checks the worker's report.
 //!
-//! A worker may be under the control of the script that it runs. Each number and text in its report is
-//! therefore one that this job can give, or the report is false as a whole.
+//! The script that a worker runs may control the worker. Each number and text in its report must be possible
+//! for this job; otherwise the whole report is false.
 
 mod compiles;
 mod groups;
@@ -21,20 +21,20 @@ use crate::{
     text::TEXT_BYTES_MAX,
 };
 
-/// What a line of debug output counts in a batch in addition to its bytes and its end.
+/// Charge for a line of debug output in a batch, in addition to its bytes and its end.
 const BATCH_LINE_BYTES: u64 = 31;
-/// Cycles by which a script that fails may be past its limit: system calls add theirs before anybody looks,
-/// and the largest moves all of guest memory.
+/// Maximum cycles of a failed script beyond its limit: system calls add theirs before the check, and the
+/// largest one moves all of guest memory.
 const CYCLES_BEYOND_MAX: u64 = 16 << 20;
-/// By how much the clocks of a worker and its supervisor may differ.
+/// Maximum difference between the clocks of a worker and its supervisor.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(1);
 /// Bytes of the longest line that a script can write: guest memory.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
-/// Whether a report can be true; if not, why.
+/// Whether a report can be true; otherwise the reason why not.
 pub(crate) type Checked = Result<(), &'static str>;
 
-/// What is known of a job.
+/// Facts about a job.
 #[derive(Debug)]
 pub(crate) enum Known {
     Run(KnownRun),
@@ -46,14 +46,14 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Of the runs of a batch.
+    /// Facts about the runs of a batch.
     pub(crate) fn batch(job: &BatchJob, elf: &Sealed, has_library: bool) -> Self {
         let terms = Terms::new(job.tier, has_library, job.cycles_max, job.sample_cycles);
         let each = KnownRun { terms, script: elf.digest() };
         Self::Batch { each, inputs: job.inputs.len(), output_bytes_max: job.output_bytes_max }
     }
 
-    /// Of a run or a verification that is interpreted, whatever its job says.
+    /// Facts about a run or a verification that is always interpreted.
     pub(crate) fn interpreted(job: &ProfileJob, file: &Sealed) -> Self {
         match job {
             ProfileJob::Run(job) => Self::Run(KnownRun::new(job, file, false)),
@@ -69,7 +69,7 @@ impl Known {
     }
 }
 
-/// What is known of the run of a script.
+/// Facts about the run of a script.
 #[derive(Debug)]
 pub(crate) struct KnownRun {
     pub(crate) terms: Terms,
@@ -83,17 +83,17 @@ impl KnownRun {
     }
 }
 
-/// What is known of a verification.
+/// Facts about a verification.
 #[derive(Debug)]
 pub(crate) struct KnownVerification {
     pub(crate) terms: Terms,
-    /// None where nobody has read the transaction.
+    /// `None` if the supervisor has not parsed the transaction.
     pub(crate) groups: Option<Arc<[KnownGroup]>>,
     /// The only group to run, if there is one.
     pub(crate) only: Option<(GroupKind, CellName)>,
-    /// Libraries beside the transaction.
+    /// Number of libraries.
     pub(crate) libraries: usize,
-    /// Digests of what they were compiled from.
+    /// Digests of their sources.
     pub(crate) scripts: Arc<[Sha256Digest]>,
     pub(crate) may_be_hot: bool,
 }
@@ -111,7 +111,7 @@ impl KnownVerification {
     }
 }
 
-/// What holds for a run and for a verification alike.
+/// Facts about runs and verifications alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) cycles_max: u64,
@@ -126,23 +126,23 @@ impl Terms {
         Self { cycles_max, may_be_native, is_sampled: sample_cycles > 0 }
     }
 
-    /// Cycles of a script that ended in whatever way, at most.
+    /// Maximum cycles of a script, however it ended.
     fn cycles_end(self) -> u64 {
         self.cycles_max.saturating_add(CYCLES_BEYOND_MAX)
     }
 }
 
-/// What a worker has reported of a job before this report.
+/// The worker's earlier reports on the job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) runs: usize,
-    /// Time that its reports take for themselves.
+    /// Time that these reports claim.
     time: Duration,
     output_bytes: u64,
 }
 
 impl Progress {
-    /// With one more report.
+    /// Adds a report.
     pub(crate) fn and<R: Judged>(mut self, report: &R) -> Self {
         self.runs += 1;
         self.time = self.time.saturating_add(report.time());
@@ -151,9 +151,9 @@ impl Progress {
     }
 }
 
-/// What the end of a job makes of a report.
+/// Checks of a report.
 pub(crate) trait Judged {
-    /// Whether everything went as it should, so that the worker may do another job.
+    /// Whether everything succeeded, so that the worker may do another job.
     fn is_clean(&self) -> bool;
 
     /// Whether it has more debug output than `bytes_max`.
@@ -161,18 +161,18 @@ pub(crate) trait Judged {
         false
     }
 
-    /// Whether it can be a report on this job, after what was reported before.
+    /// Checks whether it can be a report on this job, after earlier reports.
     fn check(&self, known: &Known, before: &Progress) -> Checked;
 
-    /// The time that it takes for itself.
+    /// The time that it claims.
     fn time(&self) -> Duration;
 
-    /// What its debug output counts among that of a batch.
+    /// Charge for its debug output in a batch.
     fn output_bytes(&self) -> u64 {
         0
     }
 
-    /// Whether the worker can have spent that much time in `elapsed`.
+    /// Checks whether the worker can have spent that much time in `elapsed`.
     fn check_time(&self, before: &Progress, elapsed: Duration) -> Checked {
         let time = before.time.saturating_add(self.time());
         ensure(time <= elapsed + CLOCK_TOLERANCE, "more time than has passed")
@@ -257,8 +257,8 @@ fn ensure(holds: bool, otherwise: &'static str) -> Checked {
 fn micros(first: u64, second: u64) -> Duration {
     Duration::from_micros(first).saturating_add(Duration::from_micros(second))
 }
-/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer
-/// and in memory too.
+/// Charge for a run's debug output in its batch; includes the overhead of each line in an answer and in
+/// memory.
 #[must_use]
 pub fn batch_output_bytes(report: &RunReport) -> u64 {
     report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)

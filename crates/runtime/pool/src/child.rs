@@ -1,4 +1,4 @@
-//! One child, from its fork to its end: descriptors, job, jail, work, report, and more jobs if it stays.
+//! A child from its fork to its end: descriptors, job, sandbox, work, report, further jobs if reused.
 
 use std::{
     fs::File,
@@ -26,53 +26,52 @@ use crate::{
     wire::Spawn,
 };
 
-/// What a child does with a job. One value lives in the zygote; each child works on its own copy of it.
+/// A child's work on jobs. One value is in the zygote; each child has its own copy.
 pub trait Worker {
-    /// What is asked.
+    /// The request.
     type Job: DeserializeOwned;
-    /// What is answered.
+    /// The answer.
     type Report: Serialize;
 
-    /// The jail for `job`, put up before [`Worker::work`] is called. The job comes from the supervisor and
-    /// can be trusted; the files beside it cannot.
+    /// The sandbox for `job`, entered before [`Worker::work`] is called. The job comes from the supervisor and
+    /// is trusted; its files are not.
     ///
     /// # Errors
-    /// As [`Confinement::new`].
+    /// See [`Confinement::new`].
     fn confinement(&self, job: &Self::Job) -> Result<Confinement, SandboxError>;
 
-    /// Does `job`. Called again for a child that stays, with the same files.
+    /// Does `job`. Called again for a reused child, with the same files.
     ///
     /// # Errors
-    /// Text for people: why there is no report. The child then ends.
+    /// The reason why there is no report. The child then ends.
     fn work(&mut self, job: Self::Job, files: &Files) -> Result<Self::Report, String>;
 
-    /// Whether the child can do another job with the same files after the one that it did.
+    /// Whether the child can do another job with the same files.
     fn stays(&self) -> bool {
         false
     }
 
-    /// Whether a child is to be kept ready for the next job that needs a new one.
+    /// Whether the zygote keeps a spare child for the next job that needs a new one.
     const KEEPS_SPARE: bool = false;
 
-    /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is
-    /// sent.
+    /// Clears the data of the last job. Called between the jobs of a reused child, after the report is sent.
     fn idle(&mut self) {}
 }
 
-/// What a child answers with.
+/// A child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply<T> {
     /// The report; the child ends.
     Done(T),
     /// The report; the child can do another job with the same files.
     Resting(T),
-    /// There is none, and why.
+    /// There is no report; the reason.
     Failed { detail: String },
     /// A part of the answer; more follows.
     Part(T),
 }
 
-/// The files beside a job.
+/// The files of a job.
 #[derive(Debug)]
 pub struct Files {
     zygote: Pid,
@@ -85,12 +84,12 @@ impl Files {
     /// The bytes of the sealed ELF, or of the transaction.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn elf(&self) -> io::Result<Vec<u8>> {
         read_all(&self.elf, self.elf.metadata()?.len())
     }
 
-    /// The sealed libraries and what is behind them in a run child, the output file in a compile child.
+    /// In a run child: the sealed libraries and the files after them. In a compile child: the output file.
     pub fn extras(&self) -> impl ExactSizeIterator<Item = &File> {
         self.extras.iter().map(|file| &**file)
     }
@@ -98,39 +97,39 @@ impl Files {
     /// The bytes of one of [`Files::extras`].
     ///
     /// # Errors
-    /// What the kernel says, or there is no such file.
+    /// The kernel's error, or there is no such file.
     pub fn extra(&self, index: usize) -> io::Result<Vec<u8>> {
         let file = self.extras.get(index).ok_or(io::ErrorKind::NotFound)?;
         read_all(file, file.metadata()?.len())
     }
 
-    /// The bytes of one of [`Files::extras`], mapped for good: nothing of it is copied.
+    /// The bytes of one of [`Files::extras`], mapped permanently and without a copy.
     ///
     /// # Errors
-    /// What the kernel says, or there is no such file.
+    /// The kernel's error, or there is no such file.
     pub fn map_extra(&self, index: usize) -> io::Result<Bytes> {
         map_for_good(self.extras.get(index).ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// Answers with a part of the report; how many there may be is part of the job.
+    /// Sends a part of the report; the job determines the number of parts.
     ///
     /// # Errors
-    /// What the kernel says, or the part is longer than a report may be.
+    /// The kernel's error, or the part exceeds the length limit of a report.
     pub fn send_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
-        // The supervisor takes nothing but whole answers: it need not be woken for each part.
+        // The supervisor only uses complete answers, so do not wake it for each part.
         let frame = frame::encode(&Reply::Part(part), REPORT_BYTES_MAX).map_err(io::Error::other)?;
         self.channel.write_without_wake(&frame)
     }
 
-    /// Sends `bytes` as they are, frame or not: for workers that try a supervisor's patience.
+    /// Sends `bytes` unchanged, framed or not: for workers that test a supervisor.
     ///
     /// # Errors
-    /// The places of the channel make no sense any more.
+    /// The channel's positions are corrupt.
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.channel).write_all(bytes)
     }
 
-    /// The memory that is shared with the supervisor: for workers that spoil it.
+    /// The memory that is shared with the supervisor: for workers that corrupt it.
     #[must_use]
     pub fn shared_memory(&self) -> NonNull<[u8]> {
         self.channel.memory()
@@ -146,13 +145,13 @@ impl Files {
 /// Text of the last panic in this process.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Exit status of a child that could not even get at its job.
+/// Exit status of a child that could not receive its job.
 const NOT_ARRIVED: i32 = 2;
 
-/// Lives the life of a child. `fds` are what came with `spawn`.
+/// Runs a child. `fds` are the descriptors that came with `spawn`.
 ///
 /// # Safety
-/// The process was just forked from a locked-in zygote and nothing above this call uses a descriptor again.
+/// The process was just forked from a sandboxed zygote, and no code above this call uses a descriptor again.
 pub(crate) unsafe fn live<W: Worker>(
     worker: &mut W,
     zygote: Pid,
@@ -161,16 +160,16 @@ pub(crate) unsafe fn live<W: Worker>(
     fds: &[OwnedFd],
 ) -> ! {
     std::panic::set_hook(Box::new(|panic| {
-        // The process may not write to standard error any more.
+        // The process must not write to standard error any more.
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = panic.to_string();
     }));
     // SAFETY: passed on.
     let Ok(files) = (unsafe { arrive(zygote, spawn, fds) }) else { exit_now(NOT_ARRIVED) };
     if layers.iter().any(|status| status.layer == Layer::SealedCode && status.active) {
-        // Without it a call outside of the policy ends the process all the same.
+        // Without the record, a call outside of the policy still ends the process.
         let _ = files.channel.name_violations();
     }
-    // SAFETY: passed on; `arrive` has put the descriptors at their numbers.
+    // SAFETY: passed on; `arrive` has placed the descriptors.
     let worked = catch_unwind(AssertUnwindSafe(|| unsafe { serve_jobs(worker, layers, &files) }));
     let detail = match worked {
         Ok(Ok(())) => exit_now(0),
@@ -181,13 +180,13 @@ pub(crate) unsafe fn live<W: Worker>(
     exit_now(if sent.is_ok() { 0 } else { 1 })
 }
 
-/// Puts the descriptors of a job at their numbers, and attaches to the channel to the supervisor.
+/// Moves the descriptors of a job to their numbers, and attaches to the channel to the supervisor.
 ///
 /// # Safety
-/// Nothing in the process uses descriptors 0 to 5, or those of libraries, but by number.
+/// The process uses descriptors 0 to 5, and those of libraries, only by number.
 unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files> {
     // Standard input is the zygote's socket, and standard output is /dev/null.
-    // SAFETY: descriptor 1 is open (the zygote holds it) and is only borrowed for this call.
+    // SAFETY: descriptor 1 is open (the zygote owns it) and only borrowed for this call.
     let null = unsafe { BorrowedFd::borrow_raw(1) };
     let mut numbers = vec![CONTROL_FD, ELF_FD];
     numbers.extend(extra_numbers(spawn));
@@ -197,7 +196,7 @@ unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files
     if fds.len() != numbers.len() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // SAFETY: the caller vouches for the owners of these numbers.
+    // SAFETY: the caller guarantees that these numbers have no owners.
     unsafe {
         move_to(null, 0)?;
         for (fd, number) in fds.iter().zip(numbers) {
@@ -205,24 +204,24 @@ unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files
         }
     }
     let file = |number| {
-        // SAFETY: the descriptor is open, and ManuallyDrop leaves it so; the number is used nowhere else.
+        // SAFETY: the descriptor is open, and ManuallyDrop does not close it; nothing else uses it.
         ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
     };
     let channel = Channel::attach(file(CONTROL_FD).as_fd())?;
-    // What is mapped stays; and a guest that took the child over would have one descriptor less.
+    // The mapping remains, and a guest that controls the child has one descriptor less.
     drop(ManuallyDrop::into_inner(file(CONTROL_FD)));
     Ok(Files { zygote, channel, elf: file(ELF_FD), extras: extra_numbers(spawn).map(file).collect() })
 }
 
-/// Numbers of the files beyond the first. A supervisor never sends more than there is room for.
+/// Numbers of the files after the first. A supervisor never sends more than fit.
 fn extra_numbers(spawn: Spawn) -> impl Iterator<Item = i32> {
     (EXTRA_FD..).take(usize::from(spawn.extras).min(EXTRA_FDS_MAX))
 }
 
-/// Reads a job, locks the process in, works; and again without the jail, as long as the worker stays.
+/// Reads a job, enters the sandbox and works; repeats without a new sandbox while the worker is reused.
 ///
 /// # Safety
-/// The descriptors of the job are at their numbers, and nothing but this child's own code uses any descriptor
+/// The descriptors of the job are at their numbers, and only this child's own code uses any descriptor
 /// again.
 unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &Files) -> Result<(), String> {
     let read = || {
@@ -233,10 +232,10 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
     let confinement = worker.confinement(&job).map_err(|error| error.to_string())?;
     let stands = |layer| layers.iter().any(|status| status.layer == layer && status.active);
     if stands(Layer::CoreScheduling) {
-        // Until now it shares its zygote's, with all other children.
+        // Until now, it shared the zygote's core with all other children.
         separate_core().map_err(|error| error.to_string())?;
     }
-    // SAFETY: the caller vouches for all descriptors but the kept ones.
+    // SAFETY: the caller guarantees this for all descriptors except the retained ones.
     let own = unsafe { confinement.lock_in(files.zygote) }.map_err(|error| error.to_string())?;
     if let Some(missing) = own.iter().find(|status| !status.active && stands(status.layer)) {
         return Err(format!("sandbox layer {missing}, but it stood in the zygote"));

@@ -1,5 +1,5 @@
-//! The second look at a compiled library: its machine code is checked in a child that is not the compiler's,
-//! before anybody signs, keeps or runs it.
+//! The second check of a compiled library: a process other than the compiler checks its machine code before it
+//! is signed, stored or run.
 
 use crate::{
     Compiled, Pool, PoolError, Until, Verdict,
@@ -7,15 +7,15 @@ use crate::{
     ledger::Count,
 };
 
-/// Address space of a child that checks code, bytes: the code several times over, and what every compile
-/// child has mapped.
+/// Address space of a child that checks code, in bytes: several times the code, and the mappings of every
+/// compile child.
 const CHECK_MEMORY_BYTES_MAX: u64 = 8 << 30;
-/// Processor time of a check, milliseconds. Two for 100 KB of code are usual.
+/// Processor time of a check in milliseconds. Two for 100 KB of code are typical.
 const CHECK_MS_MAX: u64 = 30_000;
 
 impl Pool {
-    /// Has the code of `compiled` checked, if it is a library. What is refused is a failure of the compiler,
-    /// and counted.
+    /// Checks the code of `compiled` in a worker, if it is a library. Rejected code is a failure of the
+    /// compiler, and counted.
     pub(crate) fn check_code(
         &self,
         job: &CompileJob,

@@ -1,4 +1,4 @@
-//! What the end of a job means: an answer, or what is known of how its worker ended.
+//! Interprets the end of a job: an answer, or how its worker ended.
 
 use std::{
     fmt::Write as _,
@@ -28,13 +28,13 @@ use crate::{
     wire::End,
 };
 
-/// Time for a child to end after its report came. The kernel needs microseconds to milliseconds.
+/// Maximum time for a child to end after its report. The kernel needs microseconds to milliseconds.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of a child's standard error that are kept.
+/// Retained bytes of a child's standard error.
 const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
 
 impl Call {
-    /// What `heard` means, after these `parts`. The worker is let go: to rest if it may, or to its end.
+    /// Interprets `heard` after these `parts`. Releases the worker: it becomes idle or ends.
     pub(crate) fn conclude<R: DeserializeOwned + Judged>(
         &self,
         lease: Lease,
@@ -68,7 +68,7 @@ impl Call {
         Ok(verdict.with_detail(|| said(lease)))
     }
 
-    /// Lets the worker wait for another job, if it may.
+    /// Makes the worker wait for another job, if permitted.
     fn idle(&self, mut lease: Lease, runs: u64) {
         let Some(kind) = &self.kind else { return };
         let mut warm = lease.warm.clone().unwrap_or_else(|| Warm {
@@ -86,7 +86,7 @@ impl Call {
         }
     }
 
-    /// What `heard` means, and whether the worker can do another job.
+    /// Interprets `heard`, and returns whether the worker can do another job.
     fn judge<R: DeserializeOwned + Judged>(
         &self,
         lease: &Lease,
@@ -114,7 +114,7 @@ impl Call {
             return falsely(why.to_owned());
         }
         if self.compiles {
-            // Its output may only be looked at when nobody can change it any more.
+            // Do not use the output before the child's end, because it could still change.
             let fate = ended();
             if fate != Some(Fate::Ended(End::Exit(0))) {
                 return (meaning(fate.as_ref(), &lease.channel), false);
@@ -124,7 +124,7 @@ impl Call {
     }
 }
 
-/// What the end of a child without a report, or after an unusable one, means.
+/// Interprets the end of a child without a usable report.
 fn meaning<R>(fate: Option<&Fate>, channel: &Channel) -> Verdict<R> {
     let detail = match fate {
         Some(Fate::Ended(End::Signal(libc::SIGSYS))) => {
@@ -141,7 +141,7 @@ fn meaning<R>(fate: Option<&Fate>, channel: &Channel) -> Verdict<R> {
     Verdict::WorkerLost { detail }
 }
 
-/// What is known about a call outside of the policy.
+/// Describes a call outside of the policy.
 fn violation(call: Option<u32>) -> String {
     if call == Some(WILD_FAULT_CALL) {
         return "native code touched memory that no guest address can mean, or went where no code of it is"
@@ -171,12 +171,12 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-/// The end of what a child wrote to standard error, if it did. The pipe bounds it, and nobody waits for more.
+/// The end of a child's standard error, if not empty. The pipe bounds it, and this does not wait for more.
 fn said(mut lease: Lease) -> Option<String> {
     let last_words = lease.last_words.take()?;
     drop(lease);
     let mut bytes = Vec::new();
-    // The error is the end of what is there now; what was read before it is kept.
+    // The error marks the end of the available bytes; those before it are retained.
     let _ = File::from(last_words).read_to_end(&mut bytes);
     let tail = &bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES_MAX)..];
     let text = printable(String::from_utf8_lossy(tail).trim());

@@ -1,4 +1,4 @@
-//! What a pool is made of.
+//! Configuration of a pool.
 
 use std::path::PathBuf;
 
@@ -6,28 +6,28 @@ use antares_sandbox::{Layer, Speculation};
 
 use crate::{Renewal, Reuse, control_group::GroupConfig};
 
-/// What a pool is made of.
+/// Configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// The worker binary.
     pub worker: PathBuf,
-    /// Children alive at once.
+    /// Maximum concurrent children.
     pub workers_max: usize,
-    /// Required layers whose absence is accepted.
+    /// Required layers that may be missing.
     pub allow_degraded: Vec<Layer>,
-    /// How workers are used again.
+    /// How workers are reused.
     pub reuse: Reuse,
-    /// How long a zygote makes workers.
+    /// How long a zygote forks workers.
     pub renewal: Renewal,
-    /// What workers ask of the kernel against what the processor does ahead of time.
+    /// Speculation limits that workers request from the kernel.
     pub speculation: Speculation,
-    /// Where each worker gets a control group of its own, if it does.
+    /// Location of the workers' control groups, if they have any.
     pub group: Option<GroupConfig>,
 }
 
 impl PoolConfig {
-    /// A pool of `workers_max` times `worker` that accepts no missing layer, uses workers again as
-    /// [`Reuse::default`] says and renews its zygote as [`Renewal::default`] does.
+    /// A pool with up to `workers_max` children of `worker` that requires all layers, with the defaults of
+    /// [`Reuse`] and [`Renewal`].
     #[must_use]
     pub fn new(worker: PathBuf, workers_max: usize) -> Self {
         let (reuse, renewal, speculation) = Default::default();

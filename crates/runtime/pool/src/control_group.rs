@@ -1,6 +1,6 @@
-//! A control group for each worker, where the operator gives the service a group in which it may make some:
-//! the kernel then counts all memory of a worker, memory files and page tables too, and ends it when that is
-//! too much.
+//! A control group for each worker, if the operator delegates a parent group to the service. The kernel then
+//! counts all memory of a worker, including memory files and page tables, and ends the worker if it exceeds the
+//! limit.
 
 use std::{
     fs, io,
@@ -11,43 +11,43 @@ use std::{
 
 use antares_sandbox::{Layer, LayerStatus};
 
-/// Groups that this process has made; the number of each is part of its name.
+/// Number of groups that this process has created; it is part of each name.
 static MADE: AtomicU64 = AtomicU64::new(0);
-/// What the names of a worker's group begin with. The supervisor's process id follows.
+/// Prefix of the names of workers' groups, followed by the supervisor's process id.
 const PREFIX: &str = "antares-worker-";
 
-/// Where groups are made, and how much memory each has.
+/// Parent folder and memory limit of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// A directory of the kernel's (version 2, or the memory controller of version 1) that belongs to the
-    /// service. No process is in it; the service may be in a group inside.
+    /// A kernel directory (version 2, or the memory controller of version 1) that belongs to the service. It
+    /// contains no process; the service may be in a subgroup.
     pub folder: PathBuf,
-    /// Memory of a worker, bytes, with its memory files.
+    /// Memory of a worker in bytes, including its memory files.
     pub memory_bytes_max: u64,
 }
 
-/// Which of the kernel's interfaces a folder is of.
+/// The kernel interface of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Makes groups.
+/// Creates groups.
 #[derive(Debug)]
 pub(crate) struct Groups {
     config: GroupConfig,
     version: Version,
 }
 
-/// The group of one worker, which is gone when this is dropped.
+/// The group of one worker. Dropping it removes the group.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
 }
 
 impl Groups {
-    /// Those that `config` wants, if it wants some and they can be made; and what is to be said about it.
+    /// Opens the groups of `config`, if it has any; returns the status for reports.
     pub(crate) fn of(config: Option<&GroupConfig>) -> (Option<Self>, LayerStatus) {
         let layer = Layer::ControlGroup;
         let Some(config) = config else {
@@ -67,8 +67,7 @@ impl Groups {
         }
     }
 
-    /// Looks at the folder, has its groups have memory limits, removes what an earlier process left, and
-    /// makes a group to see that it can.
+    /// Enables memory limits in the folder, removes leftovers of earlier processes, and creates a test group.
     fn open(config: &GroupConfig) -> io::Result<Self> {
         let folder = &config.folder;
         let version = match fs::read_to_string(folder.join("cgroup.controllers")) {
@@ -78,12 +77,12 @@ impl Groups {
             Err(error) => return Err(error),
         };
         if version == Version::Two {
-            // Busy while a process is in it.
+            // Fails while the folder contains a process.
             fs::write(folder.join("cgroup.subtree_control"), "+memory")?;
         }
         for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
             if is_left_over(&entry.file_name().to_string_lossy()) {
-                // One with a worker that still dies stays until the next start.
+                // A group with a dying worker remains until the next start.
                 let _ = fs::remove_dir(entry.path());
             }
         }
@@ -91,7 +90,7 @@ impl Groups {
         groups.make().map(|_| groups)
     }
 
-    /// Makes a group without a process.
+    /// Creates an empty group.
     fn make(&self) -> io::Result<Group> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = self.config.folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -111,7 +110,7 @@ impl Groups {
         Ok(group)
     }
 
-    /// Puts the process behind `handle` into a group of its own.
+    /// Moves the process of `handle` to a group of its own.
     pub(crate) fn take_in(&self, handle: BorrowedFd<'_>) -> io::Result<Group> {
         let process = process_of(handle)?;
         let group = self.make()?;
@@ -125,12 +124,12 @@ impl Group {
         fs::write(self.folder.join(file), text)
     }
 
-    /// Not every kernel counts swap.
+    /// Skips missing files, because not every kernel counts swap.
     fn write_if_there(&self, file: &str, text: &str) -> io::Result<()> {
         if self.folder.join(file).exists() { self.write(file, text) } else { Ok(()) }
     }
 
-    /// Whether the kernel has ended a process of it for its memory.
+    /// Whether the kernel has ended a process in the group because of its memory.
     pub(crate) fn was_out_of_memory(&self) -> bool {
         // Version 2 and version 1.
         ["memory.events", "memory.oom_control"].into_iter().any(|file| {
@@ -143,14 +142,14 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The worker was reaped before. What cannot be removed now is removed by the next start.
+        // The worker was reaped before. The next start removes what cannot be removed now.
         if let Err(error) = fs::remove_dir(&self.folder) {
             tracing::debug!(folder = %self.folder.display(), %error, "a control group stays");
         }
     }
 }
 
-/// Whether a group of this name is one of a supervisor that is gone.
+/// Whether the name is that of a group whose supervisor is gone.
 fn is_left_over(name: &str) -> bool {
     let supervisor = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
     supervisor
@@ -158,7 +157,7 @@ fn is_left_over(name: &str) -> bool {
         .is_some_and(|number| !fs::exists(format!("/proc/{number}")).unwrap_or(true))
 }
 
-/// The process behind a pidfd, as the kernel tells it.
+/// The process of a pidfd, according to the kernel.
 fn process_of(handle: BorrowedFd<'_>) -> io::Result<u32> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
     let number = info

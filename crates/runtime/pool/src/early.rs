@@ -1,35 +1,34 @@
-//! Native code that is left before its end, run after run, and cannot be helped by what runs teach: its
-//! script begins in the interpreter, which would run all of it anyway. Now and then native code is tried
-//! again, since other inputs may go elsewhere.
+//! Detects native code that repeatedly bails out, and that learning from runs cannot improve. Its script starts
+//! in the interpreter, which would run all of it anyway. Occasional runs retry native code, because other
+//! inputs may take other paths.
 //!
-//! What a caller makes a script do takes native code away from nobody: a run that ends in an error says
-//! nothing, since native code went as far as the script did; and a library that has brought one run to its
-//! end is tried in every run from then on. A run that leaves it costs a fraction more than one in the
-//! interpreter, a run that is not tried costs many times as much.
+//! A caller's inputs cannot disable native code for others. A run that ends in an error does not count, since
+//! native code ran as far as the script did. A library that has completed one run is used in every later run. A
+//! run that bails out costs slightly more than an interpreted one, but a run without native code costs many
+//! times as much.
 
 use antares_hosted::job::{RunOutcome, RunReport};
 use serde::{Deserialize, Serialize};
 
-/// Runs that have left native code, none of which went on to its end, after which runs begin in the
-/// interpreter.
+/// Bailouts, without a completed native run, after which runs start in the interpreter.
 pub const EARLY_RUNS_MIN: u32 = 4;
 
-/// Of the runs that would begin in the interpreter, one in so many tries native code.
+/// One in this many of these runs retries native code.
 pub const EARLY_TRY_ONE_IN: u32 = 8;
 
-/// What a run says of the native code that it had.
+/// Result of a run for its native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NativeEnd {
-    /// It ran to the script's end.
+    /// Native code ran to the script's end.
     Whole,
-    /// It was left, and the script went on from there and exited.
+    /// Native code bailed out, and the script then exited.
     Left,
-    /// Nothing: the script ended in an error or at a limit, or no native code ran.
+    /// Unknown: the script ended in an error or at a limit, or no native code ran.
     Unknown,
 }
 
 impl From<&RunReport> for NativeEnd {
-    /// What ends in an error would have gone no further natively.
+    /// Native code would not have run beyond the error.
     fn from(report: &RunReport) -> Self {
         match (report.restarted, &report.outcome) {
             (None, _) if report.native_cycles > 0 => Self::Whole,
@@ -39,14 +38,14 @@ impl From<&RunReport> for NativeEnd {
     }
 }
 
-/// How the runs of a library went.
+/// Statistics of a library's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyBailouts {
-    /// Whether a run went to its end in it.
+    /// Whether native code completed a run.
     was_whole: bool,
-    /// Runs that were left.
+    /// Number of bailouts.
     left: u32,
-    /// Runs that began in the interpreter since.
+    /// Runs since then that started in the interpreter.
     spared: u32,
 }
 
@@ -54,7 +53,7 @@ impl EarlyBailouts {
     /// Bytes of [`Self::to_bytes`].
     pub const BYTES: usize = 9;
 
-    /// Whether a run begins in the interpreter, which is counted.
+    /// Whether the next run starts in the interpreter; counts the run.
     pub fn begins_interpreted(&mut self) -> bool {
         if self.was_whole || self.left < EARLY_RUNS_MIN {
             return false;
@@ -63,7 +62,7 @@ impl EarlyBailouts {
         !self.spared.is_multiple_of(EARLY_TRY_ONE_IN)
     }
 
-    /// What is known after a run with the library.
+    /// The statistics after a run with the library.
     #[must_use]
     pub fn after(self, end: NativeEnd) -> Self {
         match end {
@@ -73,7 +72,7 @@ impl EarlyBailouts {
         }
     }
 
-    /// As it is kept.
+    /// Serializes the statistics.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -83,7 +82,7 @@ impl EarlyBailouts {
         bytes
     }
 
-    /// What was kept so; nothing is known of anything else.
+    /// Parses serialized statistics; empty for other bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (Some((left, rest)), Self::BYTES) = (bytes.split_first_chunk::<4>(), bytes.len()) else {

@@ -1,20 +1,20 @@
-//! What can go wrong between a service and its workers, beside what the worker answers.
+//! Errors between a service and its workers, apart from the worker's answers.
 
 use std::{io, path::PathBuf};
 
 use antares_sandbox::LayerStatus;
 use rustix::io::Errno;
 
-/// Why a job did not get as far as an answer. How a job *ends* is a [`crate::Verdict`].
+/// Why a job has no answer. The end of a job that ran is a [`crate::Verdict`].
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// All workers were busy until the deadline.
     #[error("all {workers_max} workers were busy until the deadline")]
     Busy {
-        /// Workers alive at once.
+        /// Maximum concurrent workers.
         workers_max: usize,
     },
-    /// The zygote was down and did not come back before the deadline.
+    /// There was no zygote before the deadline.
     #[error("the worker zygote is down and did not come back before the deadline")]
     ZygoteLost,
     /// The worker binary cannot be executed.
@@ -22,7 +22,7 @@ pub enum PoolError {
     Start {
         /// The binary.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The worker binary did not report ready.
@@ -30,10 +30,10 @@ pub enum PoolError {
     NotReady {
         /// The binary.
         path: PathBuf,
-        /// What it did instead.
+        /// The actual result.
         detail: String,
     },
-    /// Required layers of the sandbox do not stand on this machine.
+    /// Required layers of the sandbox are missing on this machine.
     #[error("sandbox layers are missing: {}", list(missing))]
     LayersMissing {
         /// The missing layers.
@@ -44,52 +44,52 @@ pub enum PoolError {
     WorkerNotFound {
         /// Name of the binary.
         name: String,
-        /// The paths tried.
+        /// The searched paths.
         looked: Vec<PathBuf>,
     },
-    /// The configured number of workers makes no sense.
+    /// The configured number of workers is invalid.
     #[error("workers_max is {found}, it must be from 1 to {most}")]
     WorkersMax {
-        /// What is configured.
+        /// Configured number.
         found: usize,
-        /// Most that can be.
+        /// Maximum number.
         most: usize,
     },
-    /// A job is larger than a frame may be.
+    /// A job exceeds the frame limit.
     #[error("a job of {bytes} bytes is over the limit of {bytes_max} bytes")]
     JobTooLarge {
         /// Bytes of the job.
         bytes: usize,
-        /// Bytes allowed.
+        /// Maximum bytes.
         bytes_max: usize,
     },
-    /// More files beside a job than there are descriptors for.
+    /// Too many files for a job.
     #[error("more than {most} libraries in a job")]
     TooManyFiles {
-        /// Files allowed.
+        /// Maximum files.
         most: usize,
     },
-    /// The kernel let the zygote make no process for it: too many, or too little memory.
+    /// The zygote could not fork: too many processes, or too little memory.
     #[error("no worker can be made: {detail}")]
     NotForked {
-        /// What the kernel says.
+        /// The kernel's error.
         detail: String,
     },
-    /// The caller took the job back.
+    /// The caller cancelled the job.
     #[error("the job was taken back")]
     Cancelled,
     /// A call to the kernel failed.
     #[error("cannot {step}")]
     Io {
-        /// What was being done.
+        /// The failed operation.
         step: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Whether the kernel refused for want of descriptors, processes or memory, of this process or of the
-/// machine: it may go well later.
+/// Whether the error is a lack of descriptors, processes or memory, of this process or of the machine: a retry
+/// may succeed.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
@@ -104,7 +104,7 @@ pub fn describe(error: &dyn std::error::Error) -> String {
 }
 
 impl PoolError {
-    /// Whether a job may go well later that did not get as far as a worker.
+    /// Whether a retry of a job that did not reach a worker may succeed.
     #[must_use]
     pub fn is_for_now(&self) -> bool {
         match self {
@@ -114,7 +114,7 @@ impl PoolError {
         }
     }
 
-    /// For `map_err`: a kernel error while doing `step`.
+    /// For `map_err`: a kernel error in the operation `step`.
     pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { step, source: source.into() }
     }

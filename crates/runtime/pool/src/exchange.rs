@@ -1,4 +1,4 @@
-//! One exchange with one worker: the job goes out, the reply comes back, before a deadline and within a size.
+//! One exchange with a worker: sends the job and receives the reply, with a deadline and a size limit.
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use crate::{
     sealed::record_copied,
 };
 
-/// What came of an exchange.
+/// Result of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// The content of the reply's frame; not decoded.
+    /// The undecoded content of the reply's frame.
     Reply(Vec<u8>),
     /// The child ended first.
     Closed,
     /// The deadline passed first.
     TimedOut,
-    /// The child, which waited for a job, has not begun to read this one: it was stopped, or hangs.
+    /// The idle child did not start to read the job: it is stopped, or hangs.
     NotTaken,
-    /// What came is no frame.
+    /// The bytes are not a frame.
     Malformed { detail: String },
 }
 
@@ -30,9 +30,9 @@ impl From<Spoiled> for Heard {
     }
 }
 
-/// Sends `job` (a frame) on `channel` and reads frames of at most `reply_bytes_max` bytes together: any
-/// number that `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child
-/// has to begin to read.
+/// Sends `job` (a frame) on `channel` and reads frames with at most `reply_bytes_max` bytes in total. Frames
+/// that `take_part` accepts are parts; the first other one is the reply. The child must start to read before
+/// `taken_by`.
 pub(crate) fn exchange(
     channel: &Channel,
     job: &[u8],
@@ -49,7 +49,7 @@ pub(crate) fn exchange(
     }
 }
 
-/// What a child said before it was asked.
+/// Detects bytes that the child sent before the request.
 fn unrequested(channel: &Channel) -> Option<Heard> {
     match channel.readable() {
         Ok(0) => None,
@@ -60,21 +60,21 @@ fn unrequested(channel: &Channel) -> Option<Heard> {
     }
 }
 
-/// What has been heard so far.
+/// The received bytes.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     received: Vec<u8>,
-    /// Bytes that frames may still have.
+    /// Remaining bytes for frames.
     left: usize,
 }
 
 impl Exchange {
-    /// Nothing yet, and at most `reply_bytes_max` bytes to come.
+    /// Starts an exchange with at most `reply_bytes_max` bytes.
     pub(crate) fn new(reply_bytes_max: usize) -> Self {
         Self { received: Vec::new(), left: reply_bytes_max }
     }
 
-    /// Sends `job`, for which there must be room. Answers if that cannot go well.
+    /// Sends `job`, for which there must be space. Returns a result if that fails.
     pub(crate) fn request(&mut self, channel: &Channel, job: &[u8]) -> Option<Heard> {
         if let Some(heard) = unrequested(channel) {
             return Some(heard);
@@ -86,8 +86,8 @@ impl Exchange {
         }
     }
 
-    /// Sends what is left of the job, and waits for the reply. What was written from `place` on is to be read
-    /// until `taken_by`.
+    /// Sends the rest of the job, and waits for the reply. The child must start to read bytes from position
+    /// `place` on before `taken_by`.
     pub(crate) fn finish(
         &mut self,
         channel: &Channel,
@@ -106,7 +106,7 @@ impl Exchange {
             if let Some(heard) = self.hear(channel, &mut take_part) {
                 return heard;
             }
-            // One that is late may still have left words: they are read after that is known.
+            // Read once more after the deadline: the answer may have arrived.
             if is_late {
                 return Heard::TimedOut;
             }
@@ -119,15 +119,14 @@ impl Exchange {
         }
     }
 
-    /// Takes what is there. Answers if that makes a reply, or none can come any more.
+    /// Reads available bytes. Returns the result when it is known.
     pub(crate) fn hear(
         &mut self,
         channel: &Channel,
         take_part: &mut impl FnMut(&[u8]) -> bool,
     ) -> Option<Heard> {
         loop {
-            // A child that is gone may still have left words: what it has said is read after it is known to
-            // be gone.
+            // A child may have written before it ended, so read after checking for its end.
             let is_closed = channel.is_closed();
             match receive(channel, &mut self.received) {
                 Ok(0) => return is_closed.then_some(Heard::Closed),
@@ -140,7 +139,7 @@ impl Exchange {
         }
     }
 
-    /// Hands out the parts that are whole; answers with the reply, or what is none.
+    /// Passes on complete parts; returns the reply, or an error.
     fn take_frames(&mut self, take_part: &mut impl FnMut(&[u8]) -> bool) -> Option<Heard> {
         let mut start = 0;
         let heard = loop {
@@ -166,7 +165,7 @@ impl Exchange {
     }
 }
 
-/// Bytes of the frame that `received` begins with, once its length is there.
+/// Length of the first frame in `received`, if known.
 fn content_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, frame::FrameError> {
     match received.first_chunk() {
         Some(length) => Ok(Some(LENGTH_BYTES + frame::content_bytes(*length, bytes_max)?)),
@@ -174,7 +173,7 @@ fn content_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, frame
     }
 }
 
-/// Appends what is there to `received`; gives how much that is.
+/// Appends available bytes to `received`; returns their number.
 fn receive(channel: &Channel, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
     let start = received.len();
     received.resize(start + channel.readable()?, 0);
@@ -195,7 +194,7 @@ mod tests {
         Instant::now() + Duration::from_millis(20)
     }
 
-    /// What is heard when the child says `words` some time after it is asked.
+    /// The result if the child writes `words` some time after the request.
     fn hear(words: &[u8], bytes_max: usize, take_part: impl FnMut(&[u8]) -> bool) -> Heard {
         let (ours, theirs) = pair();
         std::thread::scope(|scope| {
@@ -245,7 +244,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         let place = ours.position();
         assert_eq!(exchange(&ours, b"job", 2, (deadline, Some(soon())), |_| false), Heard::NotTaken);
-        // One that has begun to read has its time.
+        // A child that has started to read has until the deadline.
         theirs.take(&mut [0]).unwrap();
         let deadline = soon() + Duration::from_millis(50);
         let heard = Exchange::new(2).finish(&ours, b"job", (place, Some(soon())), deadline, |_| false);

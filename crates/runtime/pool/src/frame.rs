@@ -1,36 +1,36 @@
-//! Frames: postcard behind a `u32` little-endian length.
+//! Frames: postcard after a `u32` little-endian length.
 
 use std::io::{self, Read};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Bytes of the length in front of a frame.
+/// Bytes of a frame's length prefix.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
-/// Bytes of a job's frame, at most: its arguments are the only part that grows.
+/// Maximum bytes of a job's frame: only its arguments have a variable size.
 pub const JOB_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a report's frame, at most, whatever the limit of debug output is.
+/// Maximum bytes of a report's frame, whatever the limit of debug output.
 pub const REPORT_BYTES_MAX: usize = 64 << 20;
 
 /// Why bytes are not a frame.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
-    /// The length is beyond the limit.
+    /// The length exceeds the limit.
     #[error("a frame of {bytes} bytes is over the limit of {bytes_max}")]
     TooLarge {
-        /// Bytes announced.
+        /// Announced bytes.
         bytes: usize,
-        /// Bytes allowed.
+        /// Maximum bytes.
         bytes_max: usize,
     },
     /// The content does not decode.
     #[error("the frame's content is malformed")]
     Malformed(#[from] postcard::Error),
-    /// The content decodes, but there is more of it.
+    /// There are bytes after the decoded content.
     #[error("{bytes} bytes follow the frame's content")]
     Trailing {
-        /// Bytes left over.
+        /// Their number.
         bytes: usize,
     },
     /// The stream broke.
@@ -50,13 +50,13 @@ pub(crate) fn encode<T: Serialize>(message: &T, bytes_max: usize) -> Result<Vec<
     Ok(frame)
 }
 
-/// Length of the content of the frame that begins with `length`.
+/// Content length of the frame with the prefix `length`.
 pub(crate) fn content_bytes(length: [u8; LENGTH_BYTES], bytes_max: usize) -> Result<usize, FrameError> {
     let bytes = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
     if bytes > bytes_max { Err(FrameError::TooLarge { bytes, bytes_max }) } else { Ok(bytes) }
 }
 
-/// The message that `content` (a frame without its length) stands for.
+/// Decodes `content` (a frame without its length).
 pub(crate) fn decode<T: DeserializeOwned>(content: &[u8]) -> Result<T, FrameError> {
     match postcard::take_from_bytes(content)? {
         (message, []) => Ok(message),
@@ -96,7 +96,7 @@ mod tests {
     fn hostile_frames_are_refused() {
         assert!(matches!(decode::<String>(&[4, b'f']), Err(FrameError::Malformed(_))));
         assert!(matches!(decode::<u8>(&[1, 2]), Err(FrameError::Trailing { bytes: 1 })));
-        // A length far beyond the content must not be believed before it is there.
+        // A length far beyond the content must not cause an allocation.
         assert!(decode::<Vec<String>>(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
         assert!(read::<u8>(&mut [2, 0, 0].as_slice(), 4).is_err());
     }

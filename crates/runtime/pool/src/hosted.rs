@@ -1,7 +1,7 @@
-//! A process of its own for one script group, which asks its parent what a script asks of a debugger. It is
-//! no worker of a pool: it locks itself in, does its job, and ends; jobs, questions and answers travel
-//! through two pipes. It is a program that is started, or a child of this very process, which is there in a
-//! tenth of the time and has its job already.
+//! A separate process for one script group, which requests a debugger's services from its parent. It does not
+//! belong to a pool: it enters its sandbox, does one job, and ends; messages travel through two pipes. It is
+//! either a started program, or a fork of this process, which starts in a tenth of the time and already has its
+//! job.
 
 use std::{
     fs::File,
@@ -38,12 +38,12 @@ use crate::{
     process_state::{ProcessKind, settle},
 };
 
-/// The argument that makes a worker a hosted process; its parent's number follows.
+/// The argument that starts a hosted process, followed by its parent's process id.
 const HOSTED_ARGUMENT: &str = "--hosted";
-/// Bytes of any frame, at most: the longest is a job with a transaction and a script beside it.
+/// Maximum bytes of a frame: the longest is a job with a transaction and a script.
 const FRAME_BYTES_MAX: usize = 192 << 20;
 
-/// A hosted process, seen from its parent.
+/// The parent's view of a hosted process.
 #[derive(Debug)]
 pub struct Hosted {
     process: Process,
@@ -51,12 +51,12 @@ pub struct Hosted {
     from: BufReader<File>,
 }
 
-/// Dropped, it is killed.
+/// Killed on drop.
 #[derive(Debug)]
 pub(crate) enum Process {
-    /// A program that was started.
+    /// A started program.
     Started(Child),
-    /// A child that nobody else waits for.
+    /// A child that only this process reaps.
     Forked(Pid),
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Process, Own
         .args(words.iter().skip(1))
         .env_clear()
         .current_dir("/")
-        // Signals of the terminal go to the parent alone.
+        // Terminal signals only reach the parent.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -96,7 +96,7 @@ impl Hosted {
     /// required layers are missing, and ends. None where this process has several threads: a child could then wait
     /// for ever for what another one holds.
     ///
-    /// The child ends with the thread that calls this.
+    /// The child ends when the calling thread ends.
     ///
     /// # Errors
     /// There are no more processes or descriptors.
@@ -107,12 +107,12 @@ impl Hosted {
         let (reads, to) = pipe_with(PipeFlags::CLOEXEC)?;
         let (from, writes) = pipe_with(PipeFlags::CLOEXEC)?;
         let parent = getpid();
-        // SAFETY: the process has one thread, this one: it was counted, and nothing else makes threads.
+        // SAFETY: the process has only this thread: threads were counted, and nothing else creates any.
         match unsafe { fork() }? {
             Fork::Parent(child) => Ok(Some(Self::of(Process::Forked(child), to, from))),
             Fork::Child => {
                 let served = catch_unwind(AssertUnwindSafe(|| serve_forked(parent, reads, writes, work)));
-                // A panic has been told. Nothing of the parent's is dropped here.
+                // The panic was already reported. Drop nothing of the parent's here.
                 let Ok(Err(error)) = served else { exit_now(i32::from(served.is_err())) };
                 eprintln!("Error: {error}");
                 exit_now(1)
@@ -124,18 +124,18 @@ impl Hosted {
         Self { process, to: to.into(), from: BufReader::new(from.into()) }
     }
 
-    /// Gives it its only job.
+    /// Sends its only job.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn give(&mut self, job: &HostedJob) -> io::Result<()> {
         send(&mut self.to, job, FRAME_BYTES_MAX)
     }
 
-    /// What it has verified, once that is told, but only until then; none if it was not.
+    /// Waits until the deadline for its verification report; `None` if there was none.
     ///
     /// # Errors
-    /// It has ended, says what makes no sense, or has more debug output than `debug_bytes_max`.
+    /// The process has ended, sends invalid data, or exceeds `debug_bytes_max` with its debug output.
     pub fn verified_until(
         &mut self,
         until: Instant,
@@ -152,23 +152,23 @@ impl Hosted {
         }
     }
 
-    /// Waits for its next news.
+    /// Waits for its next message.
     ///
     /// # Errors
-    /// It has ended, or says what makes no sense.
+    /// The process has ended, or sends invalid data.
     pub fn news(&mut self) -> io::Result<HostedNews> {
         frame::read(&mut self.from, FRAME_BYTES_MAX).map_err(to_io)
     }
 
-    /// As [`Hosted::news`], but waits only until then; none if there were none.
+    /// Like [`Hosted::news`], but waits only until the deadline; `None` if there was no message.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Hosted::news`].
     pub fn news_until(&mut self, until: Instant) -> io::Result<Option<HostedNews>> {
         if self.is_heard_until(until)? { self.news().map(Some) } else { Ok(None) }
     }
 
-    /// Waits until then for something to hear.
+    /// Waits until the deadline for readable data.
     fn is_heard_until(&self, until: Instant) -> io::Result<bool> {
         loop {
             if !self.from.buffer().is_empty() {
@@ -188,20 +188,20 @@ impl Hosted {
     /// Answers its last call.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn answer(&mut self, answer: &HostAnswer) -> io::Result<()> {
         send(&mut self.to, answer, FRAME_BYTES_MAX)
     }
 
-    /// Its standard input, for whoever passes on what somebody else says to it.
+    /// Its standard input, for forwarding a third process's messages.
     ///
     /// # Errors
-    /// There are no more descriptors.
+    /// There are too few descriptors.
     pub fn input(&self) -> io::Result<File> {
         Ok(self.to.as_fd().try_clone_to_owned()?.into())
     }
 
-    /// Its number, for whoever is to end it.
+    /// Its process id, for ending it.
     #[must_use]
     pub fn id(&self) -> u32 {
         match &self.process {
@@ -213,14 +213,14 @@ impl Hosted {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended.
         match self {
             Process::Started(child) => {
                 let _ = child.kill();
                 let _ = child.wait();
             }
             Process::Forked(child) => {
-                // Its number is its own until it is waited for.
+                // The process id is not reused before the child is reaped.
                 let _ = kill_process(*child, Signal::KILL);
                 while matches!(waitpid(Some(*child), WaitOptions::empty()), Err(Errno::INTR)) {}
             }
@@ -228,21 +228,21 @@ impl Drop for Process {
     }
 }
 
-/// The pipes to the parent, seen from a hosted process.
+/// A hosted process's pipes to its parent.
 #[derive(Debug)]
 pub struct HostPipes(Mutex<ParentPipes>);
 
-/// The pipes to the parent at standard input and output, seen from a process of its own.
+/// A separate process's pipes to its parent, at standard input and output.
 #[derive(Debug)]
 pub struct ParentPipes {
     from: ManuallyDrop<File>,
     to: ManuallyDrop<File>,
-    /// Bytes of any frame, at most.
+    /// Maximum bytes of a frame.
     bytes_max: usize,
 }
 
 impl HostPipes {
-    /// Tells the parent something.
+    /// Sends a message to the parent.
     ///
     /// # Errors
     /// The parent is gone.
@@ -250,7 +250,7 @@ impl HostPipes {
         self.lock().notify(news)
     }
 
-    /// Tells the parent what was verified, as its last word.
+    /// Sends the verification report to the parent, as the last message.
     ///
     /// # Errors
     /// The parent is gone.
@@ -258,7 +258,7 @@ impl HostPipes {
         send(&mut self.lock().to, &RunWorkerReport::Verify(report), REPORT_BYTES_MAX)
     }
 
-    /// Asks the parent to do what a guest wants.
+    /// Requests a guest's host call from the parent.
     ///
     /// # Errors
     /// The parent is gone.
@@ -268,18 +268,18 @@ impl HostPipes {
         pipes.read()
     }
 
-    /// Reads what somebody behind the parent says, at least one byte; none at the end.
+    /// Reads forwarded input, at least one byte; none at the end.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The input cannot be read.
     pub fn hear(&self, into: &mut [u8]) -> io::Result<usize> {
         self.lock().from.read(into)
     }
 
-    /// Whether there is something to hear, or nobody any more who could say something.
+    /// Whether input is available, or has ended.
     ///
     /// # Errors
-    /// The system cannot tell.
+    /// The system's error.
     pub fn is_heard(&self) -> io::Result<bool> {
         self.lock().is_heard()
     }
@@ -289,7 +289,7 @@ impl HostPipes {
     }
 }
 
-/// The parent as the host of a script. Without one there is nothing left to do.
+/// The parent as the host of a script. Without a parent, the process ends.
 #[derive(Debug)]
 pub struct ParentLink(pub HostPipes);
 
@@ -312,7 +312,7 @@ impl ParentPipes {
         Self { from: pipe(0), to: pipe(1), bytes_max }
     }
 
-    /// Tells the parent something.
+    /// Sends a message to the parent.
     ///
     /// # Errors
     /// The parent is gone.
@@ -325,7 +325,7 @@ impl ParentPipes {
         frame::read(&mut *self.from, self.bytes_max).map_err(to_io)
     }
 
-    /// What the parent says, if it says something now.
+    /// The parent's next message, if it is available now.
     ///
     /// # Errors
     /// The parent is gone.
@@ -344,7 +344,7 @@ pub(crate) fn send<T: Serialize>(to: &mut File, message: &T, bytes_max: usize) -
     to.write_all(&frame::encode(message, bytes_max).map_err(to_io)?)
 }
 
-/// In a program that may be one: whether it was started as a hosted process.
+/// Whether this process was started as a hosted process.
 #[must_use]
 pub fn is_hosted() -> bool {
     is_started_with(HOSTED_ARGUMENT)
@@ -354,10 +354,10 @@ pub(crate) fn is_started_with(word: &str) -> bool {
     std::env::args().nth(1).as_deref() == Some(word)
 }
 
-/// Locks the process in, and gives its job to `work`.
+/// Enters the sandbox, and passes the job to `work`.
 ///
 /// # Errors
-/// It was not started by [`Hosted::start`], or cannot be locked in.
+/// The process was not started by [`Hosted::start`], or cannot enter the sandbox.
 pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -> io::Result<()> {
     serve_parent(|parent| {
         // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
@@ -372,8 +372,8 @@ pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -
     })
 }
 
-/// Settles this process and lets it `serve` its parent, whose number is its second argument. A parent that has
-/// ended, which may be before this process began, gets no report; nothing is printed either.
+/// Sets up this process and lets it `serve` its parent, whose process id is its second argument. If the parent
+/// has ended, possibly before this process started, it sends no report and prints nothing.
 pub(crate) fn serve_parent(serve: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<()> {
     let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
@@ -389,7 +389,7 @@ pub(crate) fn serve_parent(serve: impl FnOnce(Pid) -> io::Result<()>) -> io::Res
     }
 }
 
-/// In a child that was forked: the same, with pipes that are not at their places yet.
+/// The same in a forked child, with pipes that are not at their descriptors yet.
 fn serve_forked(
     parent: Pid,
     reads: OwnedFd,
@@ -398,10 +398,10 @@ fn serve_forked(
 ) -> io::Result<()> {
     settle(ProcessKind::Zygote);
     for (pipe, number) in [(&reads, 0), (&writes, 1)] {
-        // SAFETY: only the standard library's handles own these numbers, and nobody here uses those.
+        // SAFETY: only the standard library's handles own these numbers, and this process does not use those.
         unsafe { move_to(pipe.as_fd(), number) }?;
     }
-    // They are closed with all others.
+    // The sandbox closes them.
     let _ = (reads.into_raw_fd(), writes.into_raw_fd());
     // SAFETY: what has descriptors in this process is the parent's copy, which nobody here uses or drops: it
     // ends by `exit_now`.

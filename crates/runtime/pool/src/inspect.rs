@@ -1,32 +1,31 @@
-//! Looks at workers from outside, as they are in production: what the kernel says about the fence around
-//! them.
+//! Inspects the sandbox of production workers from outside, according to the kernel.
 
 use std::fs;
 
-/// Workers that are looked at in one go.
+/// Maximum workers to inspect at once.
 const INSPECTED_MAX: usize = 16;
-/// What `/proc/PID/status` must say of every worker at any time: the filter in force, no new privileges, no
+/// Required fields of a worker's `/proc/PID/status` at any time: an active filter, no new privileges, no
 /// capability, one thread.
 const EXPECTED: [(&str, &str); 4] =
     [("Seccomp", "2"), ("NoNewPrivs", "1"), ("CapEff", "0000000000000000"), ("Threads", "1")];
 
-/// What was seen.
+/// Result of an inspection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Workers that were looked at.
+    /// Inspected workers.
     pub(crate) looked_at: u64,
-    /// What was wrong with those that are not as they must be, for people.
+    /// Descriptions of workers with an incomplete sandbox.
     pub(crate) unfenced: Vec<String>,
 }
 
-/// Looks at the zygote and some of its children. Those that end meanwhile do not count.
+/// Inspects the zygote and some of its children. Children that end concurrently do not count.
 pub(crate) fn inspect(zygote: u32) -> Seen {
     let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|number| number.parse().ok());
     let mut seen = Seen::default();
     for process in std::iter::once(zygote).chain(children).take(INSPECTED_MAX) {
         let Ok(status) = fs::read_to_string(format!("/proc/{process}/status")) else { continue };
-        // One that has ended and is not reaped yet has given up all.
+        // A process that has ended and is not reaped yet has released everything.
         if field(&status, "State").is_none_or(|state| state.starts_with(['Z', 'X'])) {
             continue;
         }
@@ -36,7 +35,7 @@ pub(crate) fn inspect(zygote: u32) -> Seen {
     seen
 }
 
-/// What is not as it must be.
+/// The first wrong field, if any.
 fn fault(status: &str) -> Option<String> {
     let wrong = EXPECTED.iter().find(|(name, expected)| field(status, name) != Some(expected));
     wrong.map(|(name, expected)| {

@@ -1,7 +1,7 @@
-//! The frames between a supervisor and its workers: what is asked and what is answered.
+//! The frames between a supervisor and its workers: jobs and reports.
 //!
-//! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as
-//! sealed memfds, never inside them.
+//! Encoded with postcard after a `u32` little-endian length. Bulk data (ELF, library) is never inside of them,
+//! but in sealed memfds.
 
 mod batch;
 mod lease;
@@ -28,35 +28,35 @@ pub use verify::{
     TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
 };
 
-/// Bytes of a sampled profile, at most; a larger one is left out.
+/// Maximum bytes of a sampled profile; larger ones are omitted.
 pub const SAMPLES_BYTES_MAX: usize = 256 << 10;
 
-/// Stacks of a sampled profile, at most; what is in others counts as other.
+/// Maximum stacks of a sampled profile; the cost of further ones counts as other.
 pub const SAMPLES_NODES_MAX: usize = 4096;
 
-/// What a run worker is asked.
+/// A run worker's job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob, P = ProfileJob, D = DiagnosisJob> {
-    /// To run the script that is beside the job.
+    /// Runs the script that accompanies the job.
     Run(R),
-    /// To verify the transaction that is beside the job.
+    /// Verifies the transaction that accompanies the job.
     Verify(V),
-    /// To run the script that is beside the job with each of many inputs.
+    /// Runs the script that accompanies the job with each of many inputs.
     Batch(B),
-    /// To run the script or verify the transaction that is beside the job, and tell where its cycles went.
+    /// Runs the script or verifies the transaction that accompanies the job, and profiles its cycles.
     Profile(P),
-    /// The same, and to keep evidence of how it ended.
+    /// Like [`RunWorkerJob::Profile`], and retains evidence of the end.
     Diagnose(D),
 }
 
-/// What a run worker answers.
+/// A run worker's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunWorkerReport {
     /// To [`RunWorkerJob::Run`], and to each input of a [`RunWorkerJob::Batch`].
     Run(RunReport),
     /// To [`RunWorkerJob::Verify`].
     Verify(VerifyReport),
-    /// To [`RunWorkerJob::Batch`], behind the reports of its runs.
+    /// To [`RunWorkerJob::Batch`], after the reports of its runs.
     Batch(BatchReport),
     /// To [`RunWorkerJob::Profile`].
     Profile(ProfileReport),
@@ -64,8 +64,8 @@ pub enum RunWorkerReport {
     Diagnose(DiagnosisReport),
 }
 
-/// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than
-/// the first.
+/// Minimum bytes of debug output for which a run worker allocates memory, so that the next job may have more
+/// than the first.
 pub const DEBUG_BYTES_LEAST: u64 = 1 << 20;
 
 impl RunWorkerReport {
@@ -77,14 +77,13 @@ impl RunWorkerReport {
         }
     }
 
-    /// Whether it has more debug output than `bytes_max`. A worker stops before that, as long as it is its
-    /// own master.
+    /// Whether it has more debug output than `bytes_max`. An honest worker stops before that.
     pub(crate) fn talks_too_much(&self, bytes_max: u64) -> bool {
         let bytes = self.debug().map(Lines::bytes).fold(0, u64::saturating_add);
         bytes > bytes_max || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX
     }
 
-    /// The debug output in it.
+    /// Its debug output.
     fn debug(&self) -> impl Iterator<Item = &Lines> {
         let (run, verified) = match self {
             Self::Run(run) => (Some(run), None),
@@ -101,16 +100,15 @@ impl RunWorkerReport {
     }
 }
 
-/// What a compile worker does.
+/// A compile worker's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompileTask {
     /// Compiles the ELF up to this stage.
     Compile(Stage),
-    /// Links the parts that are given in place of an ELF, each behind its length as a `u64`, to a shared
-    /// object.
+    /// Links the parts given instead of an ELF, each after its length as a `u64`, to a shared object.
     Link,
-    /// No output: looks at the machine code of the library that is given in place of an ELF, and refuses it
-    /// ([`CompileReport::Refused`] with the reason `code`) if it is not such as our generators make.
+    /// Checks the machine code of the library given instead of an ELF, without output. Rejects code that the
+    /// project's generators do not produce ([`CompileReport::Refused`] with the reason `code`).
     Check,
 }
 
@@ -121,7 +119,7 @@ impl From<Stage> for CompileTask {
 }
 
 impl CompileTask {
-    /// Whether it gives a shared object.
+    /// Whether it produces a shared object.
     #[must_use]
     pub fn is_library(self) -> bool {
         match self {
@@ -137,30 +135,30 @@ impl CompileTask {
 pub struct CompileJob {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// What to do.
+    /// The task.
     pub task: CompileTask,
-    /// Where the script was seen to go.
+    /// Observed jump targets of the script.
     pub hints: Hints,
     /// Limits.
     pub limits: CompileLimits,
 }
 
-/// What a compile worker answers. The bytes of a successful compile are in the output memfd.
+/// A compile worker's answer. The output memfd contains the bytes of a successful compile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompileReport {
     /// Done.
     Done(CompileSummary),
-    /// The input cannot be compiled: it is malformed or beyond a limit. The same input gives the same answer.
+    /// The input cannot be compiled: it is malformed or exceeds a limit. The same input has the same answer.
     Refused {
         /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`,
         /// `options`, and `code` for [`CompileTask::Check`].
         reason: String,
-        /// What and where, for people.
+        /// Description and location.
         detail: String,
     },
-    /// We failed.
+    /// The compiler failed.
     Failed {
-        /// What and where, for people.
+        /// Description and location.
         detail: String,
     },
 }
@@ -172,16 +170,16 @@ pub struct CompileSummary {
     pub sha256: Sha256Digest,
     /// Bytes of output.
     pub output_bytes: u64,
-    /// Bytes of guest code that were compiled.
+    /// Bytes of compiled guest code.
     pub guest_code_bytes: u64,
     /// Functions compiled.
     pub functions: u64,
     /// Blocks compiled.
     pub blocks: u64,
-    /// Functions of which the verifier refused the optimized form: if there is one, the script was compiled
-    /// without optimisation of its address checks and charges.
+    /// Functions whose optimized form the verifier rejected. If there are any, the script was compiled without
+    /// optimisation of its address checks and charges.
     pub unproved_functions: u64,
-    /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
+    /// Blocks that retain LLVM's order of instructions, because the new order was rejected.
     pub refused_orders: u64,
     /// Wall time, milliseconds.
     pub compile_ms: u64,

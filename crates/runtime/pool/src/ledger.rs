@@ -1,4 +1,4 @@
-//! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for a change.
+//! Live workers: slots, tickets, their zygote, idle workers, and waiters for changes.
 
 mod news;
 mod state;
@@ -23,48 +23,48 @@ use crate::{
     wire::End,
 };
 
-/// What a job was given.
+/// The result of an admission.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// A slot for a child that is to be made by this zygote.
+    /// A slot for a child that this zygote has to fork.
     Fresh { ticket: u64, link: Link },
-    /// A child that has done such a job before.
+    /// An idle child of the same kind.
     Warm(Warm),
 }
 
-/// The turn of a child with its first job.
+/// The turn of a child during its first job.
 pub(crate) const FIRST_TURN: u64 = 0;
 
-/// The ledger. One lock, held for moments only.
+/// The ledger. It has one lock, which is only held briefly.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     workers_max: usize,
     reuse: Reuse,
-    /// Where workers have control groups of their own.
+    /// Control groups for workers, if there are any.
     groups: Option<Groups>,
     state: Mutex<State>,
-    /// A slot came free, or a zygote came up.
+    /// A slot became free, or a zygote became ready.
     vacancy: Condvar,
     /// A child's fate became known.
     news: Condvar,
-    /// Wakes the supervisor: the pool was closed, or a child of a zygote that retires has ended.
+    /// Wakes the supervisor: the pool was closed, or a child of a retiring zygote has ended.
     bell: OwnedFd,
 }
 
-/// What counts in the statistics beside the ledger's own events.
+/// Events for the statistics, in addition to the ledger's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     Lost,
-    /// The zygote could not make a worker.
+    /// The zygote could not fork a worker.
     NotForked,
-    /// A look found nobody.
+    /// An inspection found no process.
     Blind,
     Violation,
-    /// A violation by native code that touched memory far from all that it may touch.
+    /// A violation by native code with an access far outside of its memory.
     WildFault,
     /// A report that cannot be true.
     FalseReport,
-    /// A library whose machine code was refused.
+    /// A library whose machine code was rejected.
     CodeRefused,
     Deadline,
     ZygoteLost,
@@ -83,14 +83,14 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic half-way through a change.
+        // No code can panic in the middle of a change under the lock.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         debug_assert!(state.is_sound(self.workers_max, self.reuse.idle_max), "{state:?}");
         state
     }
 
-    /// Waits for a slot, and for a child of `kind` that rests or a zygote to make one; the slot is taken
-    /// until the child has ended or rests.
+    /// Waits for a slot, and for an idle child of `kind` or a zygote to fork one. The slot is taken until the
+    /// child has ended or is idle.
     pub(crate) fn admit(
         &self,
         kind: Option<&Kind>,
@@ -110,7 +110,7 @@ impl Ledger {
                     if state.alive < self.workers_max + self.reuse.idle_max {
                         return Ok(Admission::Fresh { ticket: state.enter(link.number), link });
                     }
-                    // Who rests makes room, unless somebody is making room already.
+                    // Retire an idle child to free its slot, unless one is already ending.
                     if state.alive == state.busy + state.resting.len() {
                         state.retire_longest();
                     }
@@ -127,20 +127,20 @@ impl Ledger {
         }
     }
 
-    /// A slot and a child of `kind` that rests, if there are both now.
+    /// A slot and an idle child of `kind`, if both are available now.
     pub(crate) fn try_wake(&self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
         let mut state = self.state();
         if state.busy < self.workers_max { state.wake(kind, debug_bytes) } else { None }
     }
 
-    /// `channel` leads to the child that is about to be made for `ticket`.
+    /// Records the `channel` to the future child of `ticket`.
     pub(crate) fn connect(&self, ticket: u64, channel: &Arc<Channel>) {
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
             entry.channel = Some(Arc::clone(channel));
         }
     }
 
-    /// The child of `warm` has done its job and waits for another one, unless it has ended or was taken back.
+    /// Makes the child of `warm` idle after its job, unless it has ended or was cancelled.
     pub(crate) fn idle(&self, warm: Warm) {
         let mut state = self.state();
         let present = state.link.as_ref().map(|link| link.number);
@@ -161,13 +161,13 @@ impl Ledger {
         self.vacancy.notify_one();
     }
 
-    /// The child's pidfd arrived.
+    /// Records the child's pidfd.
     pub(crate) fn spawned(&self, ticket: u64, handle: OwnedFd) {
         let group = self.groups.as_ref().map(|groups| groups.take_in(handle.as_fd()));
         let group = group.transpose().inspect_err(|error| tracing::warn!(%error, "a worker without a group"));
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
             entry.handle = Some(handle);
-            // It was said that all have one.
+            // Every worker must have a group.
             if entry.condemned || group.is_err() {
                 entry.condemn();
             }
@@ -178,7 +178,7 @@ impl Ledger {
         }
     }
 
-    /// Waits until the ticket's child has its control group, where workers have some: before any job.
+    /// Waits until the ticket's child is in its control group, if workers have groups: before any job.
     pub(crate) fn wait_for_group(&self, ticket: u64, deadline: Instant) {
         if self.groups.is_none() {
             return;
@@ -187,11 +187,11 @@ impl Ledger {
             state.entries.get(&ticket).is_some_and(|entry| entry.handle.is_none() && entry.fate.is_none())
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        // Past the deadline its caller finds out by itself.
+        // The caller detects a passed deadline itself.
         drop(self.news.wait_timeout_while(self.state(), left, waits));
     }
 
-    /// The child's fate is known; its slot is free.
+    /// Records the child's fate, and frees its slot.
     pub(crate) fn ended(&self, ticket: u64, fate: Fate) {
         let group = self.state().entries.get_mut(&ticket).and_then(|entry| entry.group.take());
         let fate = match (&group, fate) {
@@ -230,7 +230,7 @@ impl Ledger {
         }
     }
 
-    /// Kills the ticket's child, now or as soon as it exists; the caller will not come back for the fate.
+    /// Kills the ticket's child, now or as soon as it exists; the caller does not need the fate.
     pub(crate) fn forget(&self, ticket: u64) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(&ticket) {
@@ -257,7 +257,7 @@ impl Ledger {
         }
     }
 
-    /// A zygote is ready, and makes the workers from now on. Those of another one end when they rest.
+    /// Uses a ready zygote for new workers. Idle workers of the previous one end.
     pub(crate) fn link(&self, link: Link) {
         let mut state = self.state();
         (state.link, state.deserted_since) = (Some(link), None);
@@ -273,24 +273,24 @@ impl Ledger {
         !self.state().entries.values().any(|entry| entry.zygote == number && entry.fate.is_none())
     }
 
-    /// What is readable when the supervisor has something to look at.
+    /// Readable when the supervisor has an event to process.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Answers whether the pool is still open.
+    /// Clears the bell; returns whether the pool is still open.
     pub(crate) fn hear_bell(&self) -> bool {
-        // It may have been heard before.
+        // The bell may have been cleared before.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         !self.state().closed
     }
 
     fn ring_bell(&self) {
-        // It fails only if it rings already.
+        // Fails only if the bell is already set.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// The zygote behind `link` does not listen any more. Until its end is noticed nobody shall ask it.
+    /// Records that the zygote of `link` does not receive any more. It gets no further requests.
     pub(crate) fn lost(&self, link: &Link) {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|present| Arc::ptr_eq(&present.socket, &link.socket)) {
@@ -298,12 +298,12 @@ impl Ledger {
         }
     }
 
-    /// Whether there was no zygote for `long` or longer.
+    /// Whether there has been no zygote for at least `long`.
     pub(crate) fn is_deserted(&self, long: Duration) -> bool {
         self.state().deserted_since.is_some_and(|since| since.elapsed() >= long)
     }
 
-    /// The zygote `number` is gone: so are all its children.
+    /// Records the end of the zygote `number` and of all its children.
     pub(crate) fn unlink(&self, number: u64) {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|link| link.number == number) {
@@ -312,7 +312,7 @@ impl Ledger {
         let living = state.entries.iter().filter(|(_, entry)| entry.zygote == number && entry.fate.is_none());
         let tickets: Vec<u64> = living
             .map(|(ticket, entry)| {
-                // Their parent-death signal does the same; this is for a kernel that loses it.
+                // The parent-death signal also kills them; this is for a kernel that loses it.
                 entry.execute();
                 *ticket
             })
@@ -323,7 +323,7 @@ impl Ledger {
         }
     }
 
-    /// No zygote is wanted any more.
+    /// Closes the pool: no zygote is needed any more.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -370,7 +370,7 @@ impl Ledger {
 
 impl Recalls for Ledger {
     fn recall(&self, jobs: &[(u64, u64)]) {
-        // Whoever looked before it was taken back waits by now, since it held the lock until then.
+        // A call that checked for cancellation before is waiting by now, since it held the lock until then.
         let mut state = self.state();
         for (ticket, turn) in jobs {
             let entry = state.entries.get_mut(ticket).filter(|entry| entry.turn == *turn);

@@ -1,4 +1,4 @@
-//! Zygotes and workers: spawn, lend, time out, kill, replace; the frames between parent and child.
+//! Zygotes and workers: fork, lease, time out, kill, replace; the frames between parent and child.
 //!
 //! ```text
 //! service: Pool ------- socket ------- zygote (worker binary, one thread, locked in)

@@ -1,4 +1,4 @@
-//! Bytes of a sealed memory file where they are: mapped, read-only, and not copied.
+//! The bytes of a sealed memory file, mapped read-only and without a copy.
 
 use std::{
     fs::File,
@@ -15,20 +15,20 @@ use crate::Sealed;
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Pages that can be read alone, of a file whose content cannot change.
+/// Read-only pages of a file with immutable content.
 struct Mapped {
     start: *const u8,
     bytes: usize,
 }
 
-// SAFETY: nobody writes to the pages, and nothing ties them to a thread.
+// SAFETY: the pages are never written, and are not bound to a thread.
 unsafe impl Send for Mapped {}
 // SAFETY: as for Send.
 unsafe impl Sync for Mapped {}
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `map` mapped so many bytes of a file that can neither change nor shrink, and they stay
+        // SAFETY: `map` mapped this many bytes of a file that can neither change nor shrink, and they stay
         // mapped.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
@@ -36,29 +36,29 @@ impl AsRef<[u8]> for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly these pages, and whoever had a pointer to them had the owner too.
+        // SAFETY: `map` mapped exactly these pages, and every user of a pointer to them owned this value.
         unsafe { libc::munmap(self.start.cast_mut().cast(), self.bytes) };
     }
 }
 
 impl Sealed {
-    /// The content, mapped for as long as somebody has it.
+    /// The content, mapped while the result or a clone is alive.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn map(&self) -> io::Result<Bytes> {
         Ok(map(std::os::fd::AsFd::as_fd(self), self.len())?.map_or_else(Bytes::new, Bytes::from_owner))
     }
 }
 
-/// The content of a sealed file beside a job, mapped for as long as the process lives, and sealed in place
-/// where the kernel can.
+/// The content of a sealed file of a job, mapped for the lifetime of the process, and sealed against changes if
+/// the kernel supports it.
 pub(crate) fn map_for_good(file: &File) -> io::Result<Bytes> {
     let Some(mapped) = map(std::os::fd::AsFd::as_fd(file), file.metadata()?.len())? else {
         return Ok(Bytes::new());
     };
     let start = mapped.start as usize;
-    // Before Linux 6.10 there is no sealing; whoever took the process over could write to a copy of its own.
+    // Before Linux 6.10, without sealing, an attacker inside the process could map a writable copy.
     let _ = seal(start..start + mapped.bytes.next_multiple_of(PAGE_BYTES));
     let mapped: &'static Mapped = Box::leak(Box::new(mapped));
     Ok(Bytes::from_static(mapped.as_ref()))
@@ -69,9 +69,8 @@ fn map(file: BorrowedFd<'_>, length: u64) -> io::Result<Option<Mapped>> {
     if bytes == 0 {
         return Ok(None);
     }
-    // Before Linux 6.7 a file that is sealed against writing cannot be mapped shared. Nobody writes: the
-    // pages are the file's all the same. SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever
-    // it is.
+    // Before Linux 6.7, a write-sealed file cannot be mapped shared. The pages are never written, so they are
+    // the file's anyway. SAFETY: without MAP_FIXED, a new mapping does not replace anything.
     let start = unsafe {
         libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
     };

@@ -1,4 +1,4 @@
-//! What a dead compile child leaves: sealed, hashed, compared with its report, checked.
+//! The output of an ended compile child: seals and hashes it, and checks it against the report.
 
 use std::fs::File;
 
@@ -8,12 +8,12 @@ use crate::{
     job::{CompileReport, CompileTask, Stage},
 };
 
-/// Bytes of a compile's output, at most.
+/// Maximum bytes of a compile's output.
 pub const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Seals `output` if `report` says that there is one. A report that does not fit its output is false.
+/// Seals `output` if `report` claims one. A report that does not match its output is false.
 ///
-/// The child must be dead: sealing fails while there is a writable mapping.
+/// The child must have ended: sealing fails while there is a writable mapping.
 pub(crate) fn take_output(
     task: CompileTask,
     report: &CompileReport,

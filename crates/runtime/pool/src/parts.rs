@@ -1,7 +1,7 @@
-//! One compile in several children at the same time: each makes a part, one more links them.
+//! One compile in several concurrent children: each makes a part, and another one links them.
 //!
-//! The children are as fenced as any, and none of them has a thread. The library is the same, byte for byte,
-//! as one child alone would have made.
+//! The children have the usual sandbox and a single thread. The library is byte-identical to that of one
+//! child.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
 type Answer = Result<Verdict<Compiled>, PoolError>;
 
 impl Pool {
-    /// Compiles `elf` to a library in up to `workers` children at once. `job.task` is [`Stage::Library`].
+    /// Compiles `elf` to a library in up to `workers` concurrent children. `job.task` is [`Stage::Library`].
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -68,7 +68,7 @@ impl Pool {
         }))
     }
 
-    /// The answers for the parts, in order; after one that is no object the rest may be missing.
+    /// The answers for the parts, in order. After a failed part, further ones may be missing.
     fn parts(
         &self,
         job: &CompileJob,
@@ -90,7 +90,7 @@ impl Pool {
                 let is_object =
                     matches!(&answer, Ok(Verdict::Done(Compiled { report: CompileReport::Done(_), .. })));
                 if !is_object {
-                    // The others would be in vain.
+                    // Further parts would be useless.
                     next.store(of, Ordering::Relaxed);
                 }
                 answers.lock().unwrap_or_else(PoisonError::into_inner).push((index, answer));
@@ -103,7 +103,7 @@ impl Pool {
             work();
         });
         let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // What went wrong comes first: an answer that is missing is then not looked for.
+        // Put failures first: parts that are missing because of them are then not used.
         answers.sort_by_key(|(index, answer)| {
             let is_object =
                 matches!(answer, Ok(Verdict::Done(Compiled { report: CompileReport::Done(_), .. })));

@@ -1,4 +1,4 @@
-//! The supervisor's view: start a pool, run and compile in it, see how it does.
+//! The supervisor's interface: starts a pool, runs and compiles in it, and reports its state.
 
 use std::{
     fs::File,
@@ -30,47 +30,46 @@ use crate::{
     supervisor::supervise,
 };
 
-/// Children alive at once, at most, whatever the configuration says.
+/// Maximum concurrent children in any configuration.
 pub const WORKERS_MAX: usize = 1024;
-/// A pool that is without a zygote for so long does not get one by itself: each that dies is replaced within
+/// A pool without a zygote for this long does not recover by itself: a lost zygote is normally replaced within
 /// seconds.
 const DESERTED_AFTER: Duration = Duration::from_secs(300);
 
-/// What a compile gave.
+/// The result of a compile.
 #[derive(Debug)]
 pub struct Compiled {
     /// The worker's answer.
     pub report: CompileReport,
     /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's. A
-    /// library has passed [`verify_library`](crate::verify_library); whoever has it from here need not look
-    /// again.
+    /// library has passed [`verify_library`](crate::verify_library), so it needs no further check.
     pub output: Option<Sealed>,
 }
 
-/// How a batch ended.
+/// The result of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchEnd {
-    /// Reports of the runs that came to an end, in the order of the inputs.
+    /// Reports of the completed runs, in the order of the inputs.
     pub reports: Vec<RunReport>,
-    /// How the batch as a whole ended. If the worker did not answer, the first input without a report is what
-    /// it ran last.
+    /// The result of the whole batch. If the worker did not answer, it last ran the first input without a
+    /// report.
     pub verdict: Verdict<BatchReport>,
 }
 
-/// A zygote and the children it forks, for the jobs of one tenant. Cheap to clone; the last clone that is
-/// dropped ends the zygote.
+/// A zygote and its children, for the jobs of one tenant. Cheap to clone; dropping the last clone ends the
+/// zygote.
 #[derive(Clone, Debug)]
 pub struct Pool {
     owner: Arc<Owner>,
     tenant: Arc<str>,
-    /// Whether each job gets a worker that has done nothing before.
+    /// Whether each job gets a new worker.
     is_fresh: bool,
 }
 
 #[derive(Debug)]
 struct Owner {
     ledger: Arc<Ledger>,
-    /// In the place of a transaction that is in its job.
+    /// Placeholder for a transaction that is inside of its job.
     nothing: Sealed,
     layers: Vec<LayerStatus>,
     supervisor: Option<JoinHandle<()>>,
@@ -81,7 +80,7 @@ impl Drop for Owner {
         // Wakes the supervisor's thread, which then ends the zygotes.
         self.ledger.close();
         if let Some(supervisor) = self.supervisor.take() {
-            // It has nothing to say.
+            // The thread has no result.
             let _ = supervisor.join();
         }
     }
@@ -91,7 +90,7 @@ impl Pool {
     /// Executes the worker binary as a zygote and waits for its self-test.
     ///
     /// # Errors
-    /// The binary does not start or does not get ready, or a required layer of the sandbox is missing.
+    /// The binary does not start or does not become ready, or a required layer of the sandbox is missing.
     pub fn start(config: PoolConfig) -> Result<Self, PoolError> {
         if !(1..=WORKERS_MAX).contains(&config.workers_max) {
             return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
@@ -114,20 +113,19 @@ impl Pool {
         Ok(Self { owner, tenant: Arc::from(""), is_fresh: false })
     }
 
-    /// The same pool for the jobs of `tenant`: none of them shares a worker with another tenant's.
+    /// The same pool for the jobs of `tenant`, which do not share workers with other tenants.
     #[must_use]
     pub fn of_tenant(&self, tenant: &str) -> Self {
         Self { owner: Arc::clone(&self.owner), tenant: Arc::from(tenant), is_fresh: self.is_fresh }
     }
 
-    /// The same pool for jobs that each get a worker of their own: where one that was used before is not to
-    /// be believed.
+    /// The same pool with a new worker for each job, for callers that do not trust reused workers.
     #[must_use]
     pub fn of_fresh_workers(&self) -> Self {
         Self { is_fresh: true, ..self.clone() }
     }
 
-    /// What jobs must have in common to share a worker with one for `elf`, if any may.
+    /// The kind of jobs that may share a worker with one for `elf`, if any may.
     fn kind(&self, elf: &Sealed, library: Option<&Sealed>) -> Option<Kind> {
         self.kind_of(|| Work::Run { script: elf.digest(), library: library.map(Sealed::digest) })
     }
@@ -137,14 +135,14 @@ impl Pool {
         (self.owner.ledger.reuse().idle_max > 0 && !self.is_fresh).then(kind)
     }
 
-    /// A verification, with what its worker is told of its files.
+    /// A verification; sets the job's library digests.
     fn verification(
         &self,
         job: &VerifyJob,
         files: &VerifyFiles<'_>,
         until: Until,
     ) -> Result<Call, PoolError> {
-        // The descriptors of a worker that waits are closed: a transaction in a file cannot reach it.
+        // An idle worker has closed its descriptors, so it cannot receive a transaction in a file.
         let may_share = !job.is_alone && files.document.is_none();
         let library_digests: Vec<_> = files.libraries.iter().map(|library| library.digest()).collect();
         let mut beside = files.beside.iter().map(|file| file.digest());
@@ -159,8 +157,8 @@ impl Pool {
         Call::new(&job, known, &self.owner.ledger, kind.flatten(), until)
     }
 
-    /// Has `job`, of which this is `known`, done by a worker: one that rests after a job of this `kind`, or a
-    /// fresh one. `take` gets the parts of the answer.
+    /// Runs `job` with the facts `known` in a worker: an idle one of this `kind`, or a new one. `take` receives
+    /// the parts of the answer.
     fn call<J: Job>(
         &self,
         (job, known): (&J, Known),
@@ -173,11 +171,11 @@ impl Pool {
         Ok(verdict.part(|reply| job.report(reply)))
     }
 
-    /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not
-    /// wait for the answer. Never blocks.
+    /// Passes `job` to an idle child of its kind, if there is one and a slot is free, without waiting for the
+    /// answer. Never blocks.
     ///
     /// # Errors
-    /// [`PoolError::JobTooLarge`], and [`PoolError::Cancelled`] when the job was taken back.
+    /// [`PoolError::JobTooLarge`], and [`PoolError::Cancelled`] if the job was cancelled.
     pub fn begin_run(
         &self,
         job: &RunJob,
@@ -189,13 +187,13 @@ impl Pool {
         Call::new(job, known, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
-    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`](crate::Reuse)), with
-    /// native code if `library` is given. Blocks `until` a deadline at the latest, or until the job is
-    /// taken back (and then for as long as the kernel needs to end the child).
+    /// Runs `job` on the script `elf` in a child, new or of its kind ([`Reuse`](crate::Reuse)), with native
+    /// code if `library` is given. Blocks at most `until` a deadline, or until the job is cancelled, plus the
+    /// time that the kernel needs to end the child.
     ///
     /// # Errors
-    /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] when no child could be had before the deadline;
-    /// [`PoolError::Cancelled`] when the job was taken back.
+    /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] if no child was available before the deadline;
+    /// [`PoolError::Cancelled`] if the job was cancelled.
     pub fn run(
         &self,
         job: &RunJob,
@@ -207,8 +205,8 @@ impl Pool {
         self.call((job, known), &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
-    /// Begins a verification in a child that has done one, has all of `files` and waits, as
-    /// [`Pool::begin_run`] does.
+    /// Passes a verification to an idle child that has done one and has all of `files`, like
+    /// [`Pool::begin_run`].
     ///
     /// # Errors
     /// As [`Pool::begin_run`].
@@ -221,9 +219,9 @@ impl Pool {
         self.verification(job, files, until.into())?.begin()
     }
 
-    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together: in a child
-    /// that has all of them from another one of the same tenant, or a fresh one ([`Reuse`](crate::Reuse)).
-    /// Blocks as [`Pool::run`] does.
+    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together. Uses a child
+    /// that has all of them from an earlier job of the same tenant, or a new one ([`Reuse`](crate::Reuse)).
+    /// Blocks like [`Pool::run`].
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
@@ -240,9 +238,8 @@ impl Pool {
         Ok(verdict.part(|reply| job.report(reply)))
     }
 
-    /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells
-    /// where its cycles went. `cells` are those that the job of a transaction lists. Blocks as [`Pool::run`]
-    /// does.
+    /// Runs the script or verifies the transaction in `file` in a new child, in the interpreter, and profiles
+    /// its cycles. `cells` are those that the job of a transaction lists. Blocks like [`Pool::run`].
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
@@ -258,8 +255,8 @@ impl Pool {
         self.call((job, known), &files, None, until.into(), drop)
     }
 
-    /// Runs or verifies what failed once more in a fresh child, and keeps evidence of how it ended. Blocks as
-    /// [`Pool::run`] does.
+    /// Repeats a failed run or verification in a new child, and retains evidence of its end. Blocks like
+    /// [`Pool::run`].
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -272,8 +269,8 @@ impl Pool {
         self.call((job, Known::diagnosis(job, file)), &[file.as_fd()], None, until.into(), drop)
     }
 
-    /// Verifies what failed once more in a fresh child, with the transaction and the cells of `files` beside
-    /// it, and keeps evidence of how it ended. Blocks as [`Pool::run`] does.
+    /// Repeats a failed verification in a new child, with the transaction and the cells of `files`, and retains
+    /// evidence of its end. Blocks like [`Pool::run`].
     ///
     /// # Errors
     /// As [`Pool::verify`].
@@ -290,8 +287,7 @@ impl Pool {
         self.call((job, known), &fds, None, until.into(), drop)
     }
 
-    /// Runs `elf` with each input of `job` in one child, one after another. Blocks as [`Pool::run`] does.
-    ///
+    /// Runs `elf` with each input of `job` in one child, sequentially. Blocks like [`Pool::run`].
     /// # Errors
     /// As [`Pool::run`].
     pub fn batch(
@@ -302,7 +298,7 @@ impl Pool {
         until: impl Into<Until>,
     ) -> Result<BatchEnd, PoolError> {
         let mut reports = Vec::new();
-        // Each was checked to be one.
+        // Each part was checked to be a run.
         let take = |part: RunWorkerReport| reports.extend(part.into_run());
         let known = Known::batch(job, elf, library.is_some());
         let kind = self.kind(elf, library);
@@ -313,8 +309,8 @@ impl Pool {
         Ok(BatchEnd { reports, verdict })
     }
 
-    /// Compiles `elf` in a fresh child; the code of a library is then checked in another one. Blocks as
-    /// [`Pool::run`] does, and not longer than the job's own limit, and that of the check.
+    /// Compiles `elf` in a new child, and checks the code of a library in another one. Blocks like
+    /// [`Pool::run`], but at most for the job's own limit and that of the check.
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -329,7 +325,7 @@ impl Pool {
         made.and_then(|compiled| self.check_code(job, compiled, until))
     }
 
-    /// [`Pool::compile`] without a look at the code.
+    /// [`Pool::compile`] without the check of the code.
     pub(crate) fn make(
         &self,
         job: &CompileJob,
@@ -357,14 +353,14 @@ impl Pool {
         self.owner.ledger.count(count);
     }
 
-    /// How the pool does, now.
+    /// The pool's current state.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.owner.ledger.stats()
     }
 
-    /// Looks at some workers from outside, as the kernel sees them, and counts those whose fence is not
-    /// whole. A few file reads.
+    /// Inspects some workers from outside through the kernel, and counts incomplete sandboxes. Costs a few
+    /// file reads.
     pub fn inspect(&self) {
         let Some(zygote) = self.stats().zygote_pid else { return };
         let seen = inspect(zygote);
@@ -372,21 +368,21 @@ impl Pool {
             tracing::error!(fault, "a worker has an incomplete sandbox");
         }
         self.owner.ledger.count_inspected(seen.looked_at, seen.unfenced.len() as u64);
-        // Its zygote may have ended since it was asked for.
+        // The zygote may have ended since the query.
         if seen.looked_at == 0 && self.stats().zygote_pid == Some(zygote) {
             self.owner.ledger.count(Count::Blind);
         }
     }
 
-    /// Whether there will be no workers any more, as far as can be told: nobody makes zygotes, or none got
-    /// ready for minutes.
+    /// Whether the pool will probably have no workers any more: the supervisor ended, or no zygote became ready
+    /// for minutes.
     #[must_use]
     pub fn is_beyond_help(&self) -> bool {
         let has_ended = self.owner.supervisor.as_ref().is_none_or(JoinHandle::is_finished);
         has_ended || self.owner.ledger.is_deserted(DESERTED_AFTER)
     }
 
-    /// What the start-up self-test said.
+    /// The result of the self-test at startup.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
         &self.owner.layers
@@ -398,11 +394,11 @@ fn script<'a>(elf: &'a Sealed, library: Option<&'a Sealed>) -> Vec<BorrowedFd<'a
     std::iter::once(elf).chain(library).map(AsFd::as_fd).collect()
 }
 
-/// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above
-/// it.
+/// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, in this executable's folder, or in its parent
+/// folder.
 ///
 /// # Errors
-/// There is none, or the path of this executable cannot be read.
+/// It does not exist, or the path of this executable cannot be read.
 pub fn worker_path(name: &str) -> Result<PathBuf, PoolError> {
     let mut looked = Vec::new();
     if let Some(folder) = std::env::var_os("ANTARES_WORKER_DIR") {

@@ -1,5 +1,5 @@
-//! Reaps whom nobody waits for, where this process is the init of its container: children of zygotes that are
-//! gone, and orphans of strangers. A zygote's own status is its owner's to hear, and is never taken.
+//! Reaps orphans if this process is the init of its container: children of ended zygotes, and foreign
+//! processes. Never takes a zygote's own status, which its owner needs.
 
 use std::{
     collections::BTreeSet,
@@ -13,24 +13,24 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::process_state::{ended_child, is_init};
 
-/// Pause where there is no child, or one that its owner is about to wait for.
+/// Pause if there is no child, or only one that its owner will reap.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The children that somebody waits for, by process id. Whoever makes one holds it from before that until it
-/// is in.
+/// Process ids of children with an owner that reaps them. Hold the lock from before a child's creation until
+/// its id is inserted.
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 static STARTED: Once = Once::new();
 
 pub(crate) fn own() -> MutexGuard<'static, BTreeSet<u32>> {
-    // Nothing panics while it is held.
+    // No code panics under the lock.
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to reap, if that falls to this process. The first call counts.
+/// Starts the reaper, if this process adopts orphans. Only the first call has an effect.
 ///
 /// # Errors
-/// The system refuses a thread.
+/// The system cannot create a thread.
 pub(crate) fn begin() -> io::Result<()> {
     let mut result = Ok(());
     STARTED.call_once(|| {
@@ -50,10 +50,10 @@ fn reap() {
     }
 }
 
-/// Reaps the ended child `pid` unless it is one of ours.
+/// Reaps the ended child `pid` unless it has an owner.
 fn reap_stranger(pid: u32) -> bool {
     let own = own();
     let stranger = i32::try_from(pid).ok().filter(|_| !own.contains(&pid)).and_then(Pid::from_raw);
-    // It has ended, so this does not wait.
+    // The child has ended, so this does not wait.
     stranger.is_some_and(|pid| waitpid(Some(pid), WaitOptions::NOHANG).is_ok())
 }

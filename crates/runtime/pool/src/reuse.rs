@@ -1,4 +1,4 @@
-//! Which jobs may share a worker, which workers a zygote, and for how long.
+//! Which jobs may share a worker, and how long workers and zygotes are used.
 
 use std::{
     sync::Arc,
@@ -9,8 +9,8 @@ use antares_abi::Sha256Digest;
 
 use crate::{channel::Channel, job::Tier};
 
-/// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which
-/// would end it in the middle of somebody's job.
+/// Maximum total busy time of a worker: far below its limit of processor time, which would end it in the middle
+/// of a job.
 const BUSY_MAX: Duration = Duration::from_secs(60);
 
 /// How workers are used again: for jobs of the same tenant with the same script and the same native code, and
@@ -30,13 +30,13 @@ impl Default for Reuse {
     }
 }
 
-/// When a zygote is replaced by one that is executed anew: its workers have the same addresses as the zygote,
-/// and so as each other. The workers that it made finish what they do.
+/// When a zygote is replaced by a newly executed one. Workers have the same addresses as their zygote, and thus
+/// as each other. Workers of the old zygote finish their jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// After so many workers.
+    /// After this many workers.
     pub workers_max: u64,
-    /// After so long.
+    /// After this time.
     pub age_max: Duration,
 }
 
@@ -46,25 +46,25 @@ impl Default for Renewal {
     }
 }
 
-/// What jobs must have in common to share a worker.
+/// Properties that jobs must share to share a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) tenant: Arc<str>,
     pub(crate) work: Work,
 }
 
-/// What a worker has loaded, or what a job needs.
+/// The data that a worker has loaded, or that a job needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A script, and its native code.
     Run { script: Sha256Digest, library: Option<Sha256Digest> },
-    /// What transactions share: native code, each with its ELF where that is beside it and no cell, and data
-    /// of cells.
+    /// Shared data of transactions: native code, each with its ELF if that accompanies it and is not in a cell;
+    /// and cell data.
     Verify { tier: Tier, libraries: Vec<(Sha256Digest, Option<Sha256Digest>)>, cells: Vec<Sha256Digest> },
 }
 
 impl Kind {
-    /// Whether a worker of this kind can do a job that asks for `wanted`.
+    /// Whether a worker of this kind can do a job of kind `wanted`.
     fn suits(&self, wanted: &Self) -> bool {
         let has_all = match (&self.work, &wanted.work) {
             (
@@ -80,27 +80,27 @@ impl Kind {
     }
 }
 
-/// A worker between jobs, or with one.
+/// A worker that may be reused.
 #[derive(Clone, Debug)]
 pub(crate) struct Warm {
     pub(crate) ticket: u64,
-    /// Which of its jobs it is at.
+    /// Number of its current job.
     pub(crate) turn: u64,
     pub(crate) channel: Arc<Channel>,
     pub(crate) kind: Kind,
-    /// Bytes of debug output that it has taken memory for.
+    /// Maximum bytes of debug output for which it has memory.
     pub(crate) debug_bytes_max: u64,
     pub(crate) runs: u64,
     pub(crate) busy: Duration,
 }
 
 impl Warm {
-    /// Whether it can do a job of `kind` with so much debug output.
+    /// Whether it can do a job of `kind` with this much debug output.
     pub(crate) fn suits(&self, kind: &Kind, debug_bytes: u64) -> bool {
         self.kind.suits(kind) && debug_bytes <= self.debug_bytes_max
     }
 
-    /// Notes a job of `runs` runs that began at `since`. Answers whether it may do another one.
+    /// Records a job of `runs` runs that started at `since`. Returns whether the worker may do another one.
     pub(crate) fn record(&mut self, runs: u64, since: Instant, reuse: &Reuse) -> bool {
         self.runs = self.runs.saturating_add(runs);
         self.busy += since.elapsed();
@@ -146,7 +146,7 @@ mod tests {
         };
         let transaction = |tenant: &str, tier, cells: &[u8]| with(tenant, tier, &[], cells);
         let has = with("a", Tier::Auto, &[(7, None), (8, Some(9))], &[1, 2, 3]);
-        // An ELF beside it is no cell, and a library is not of another kind.
+        // A library with an accompanying ELF differs from one of a cell.
         for libraries in [&[][..], &[(7, None)], &[(8, Some(9)), (7, None)]] {
             assert!(has.suits(&with("a", Tier::Auto, libraries, &[1])), "{libraries:?}");
         }

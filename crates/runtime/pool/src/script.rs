@@ -1,4 +1,4 @@
-//! What is known of a script before anybody takes it apart.
+//! Facts about a script before it is parsed completely.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use object::{
 
 type Le = object::LittleEndian;
 
-/// Bytes of executable pages that `elf` says it has: how long its compile takes is about proportional to
-/// them. None where there is no telling; who loads it finds out why.
+/// Bytes of executable segments according to `elf`; compile time is about proportional to them. 0 if unknown;
+/// loading the file reports the reason.
 #[must_use]
 pub fn executable_bytes(elf: &[u8]) -> u64 {
     let Ok(header) = FileHeader64::<Le>::parse(elf) else { return 0 };
     let Ok(segments) = header.program_headers(Le {}, elf) else { return 0 };
     let is_code = |flags: u32| flags & PF_X.0 != 0;
     let code = segments.iter().filter(|one| one.p_type(Le {}) == PT_LOAD && is_code(one.p_flags(Le {}).0));
-    // No more than the file has, whatever it says.
+    // At most the length of the file, whatever the headers claim.
     code.map(|one| one.p_filesz(Le {})).fold(0, u64::saturating_add).min(elf.len() as u64)
 }
 
-/// Bytes of code from which on a first compile takes longer than many runs in the interpreter: a quarter of a
-/// second and more.
+/// Minimum bytes of code for which a first compile takes longer than many interpreted runs: at least a quarter
+/// of a second.
 pub const LONG_COMPILE_BYTES: u64 = 128 << 10;
 
-/// How long the interpreter has the processor for itself before such a compile begins that nobody else waits
-/// for: both at once slow each other down where they share a core.
+/// Delay of a background compile after the start of the interpreter: on a shared core, they would slow each
+/// other down.
 pub const COMPILE_HEAD_START: Duration = Duration::from_millis(120);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An ELF of `bytes` with one segment of these flags, which says that it has so many in the file.
+    /// An ELF of `bytes` with one segment of these flags, which claims `said` bytes in the file.
     fn elf(flags: u32, said: u64, bytes: usize) -> Vec<u8> {
         let mut elf = vec![0; bytes.max(120)];
         elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

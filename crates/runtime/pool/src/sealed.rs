@@ -1,4 +1,4 @@
-//! Sealed memory files: bytes that nobody can change any more, and their digest.
+//! Sealed memory files: immutable bytes, and their digest.
 
 use std::{
     fs::File,
@@ -19,20 +19,20 @@ use rustix::{
 };
 use sha2::{Digest, Sha256};
 
-/// Bytes read at a time when a file is hashed.
+/// Bytes read at once for hashing.
 const READ_BYTES: usize = 64 << 10;
-/// How long pages that somebody holds are waited for, each time the kernel has given up on them.
+/// Maximum wait for pages that are held elsewhere, after each `EBUSY`.
 const SEAL_WAIT_MAX: Duration = Duration::from_secs(2);
 
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Counts bytes that were copied on their way to or from a worker.
+/// Counts bytes that were copied to or from a worker.
 pub(crate) fn record_copied(bytes: usize) {
     COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// Bytes that this process has copied so far on their way to and from workers: into memory files, and into
-/// and out of the memory that it shares with them.
+/// Bytes that this process has copied to and from workers so far: to memory files, and to and from shared
+/// memory.
 #[must_use]
 pub fn copied_bytes() -> u64 {
     COPIED_BYTES.load(Ordering::Relaxed)
@@ -53,7 +53,7 @@ pub fn digested_bytes() -> u64 {
     DIGESTED_BYTES.load(Ordering::Relaxed)
 }
 
-/// A memory file whose content and length cannot change any more, not even by who holds a descriptor of it.
+/// A memory file with immutable content and length, even for owners of a descriptor.
 #[derive(Debug)]
 pub struct Sealed {
     file: File,
@@ -62,10 +62,10 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Seals a copy of `bytes`; `name` shows in `/proc/PID/maps` and is for people only.
+    /// Seals a copy of `bytes`; `name` is shown in `/proc/PID/maps`.
     ///
     /// # Errors
-    /// What the kernel says, such as `ENOMEM` or `EMFILE`.
+    /// The kernel's error, such as `ENOMEM` or `EMFILE`.
     pub fn new(name: &str, bytes: &[u8]) -> io::Result<Self> {
         let mut file = File::from(create(name)?);
         file.write_all(bytes)?;
@@ -73,11 +73,11 @@ impl Sealed {
         Self::seal(file)
     }
 
-    /// The same of bytes whose digest is known. Nobody else has the file before it is sealed: what is in it
-    /// need not be hashed again.
+    /// Like [`Sealed::new`], with a known digest. No other process has the file before it is sealed, so its
+    /// content need not be hashed again.
     ///
     /// # Errors
-    /// As [`Sealed::new`].
+    /// Those of [`Sealed::new`].
     pub fn of_known(name: &str, bytes: &[u8], digest: Sha256Digest) -> io::Result<Self> {
         let mut file = File::from(create(name)?);
         file.write_all(bytes)?;
@@ -86,16 +86,16 @@ impl Sealed {
         Ok(Self { file, digest, length })
     }
 
-    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` if anybody has it mapped
-    /// writable, for longer than [`SEAL_WAIT_MAX`].
+    /// Seals `file`, a memory file from [`create`]. Fails with `EBUSY` if it has a writable mapping for longer
+    /// than [`SEAL_WAIT_MAX`].
     pub(crate) fn seal(file: File) -> io::Result<Self> {
         let length = Self::sealed_length(&file)?;
-        // Only now is it certain that the bytes hashed are the bytes that will be used.
+        // Hash after sealing, so that the bytes cannot change afterwards.
         let digest = digest_of(&file, length)?;
         Ok(Self { file, digest, length })
     }
 
-    /// Seals `file`, and gives how long it stays.
+    /// Seals `file`, and returns its final length.
     fn sealed_length(file: &File) -> io::Result<u64> {
         let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
         add_seals(file, wanted)?;
@@ -126,7 +126,7 @@ impl Sealed {
     /// A copy of the content.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         read_all(&self.file, self.length)
     }
@@ -134,15 +134,15 @@ impl Sealed {
     /// Appends the content to `bytes`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn append_to(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         append(&self.file, self.length, bytes)
     }
 
-    /// A second handle of the same file.
+    /// Another handle of the same file.
     ///
     /// # Errors
-    /// What the kernel says, such as `EMFILE`.
+    /// The kernel's error, such as `EMFILE`.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, digest: self.digest, length: self.length })
     }
@@ -154,18 +154,18 @@ impl AsFd for Sealed {
     }
 }
 
-/// A new, empty memory file that can be sealed and never executed by `execve`.
+/// Creates an empty memory file that can be sealed, and not executed by `execve`.
 pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know the flag.
+        // Kernels before 6.3 do not support the flag.
         Err(Errno::INVAL) => Ok(memfd_create(name, flags)?),
         other => Ok(other?),
     }
 }
 
-/// The kernel itself may hold pages for a moment (it moves one, or the dead child's memory is still being
-/// looked at), and says `EBUSY` then too.
+/// The kernel may hold pages for a moment (it migrates one, or still frees a dead child's memory), and then
+/// also returns `EBUSY`.
 fn add_seals(file: &File, seals: SealFlags) -> io::Result<()> {
     let until = Instant::now() + SEAL_WAIT_MAX;
     loop {
@@ -236,10 +236,10 @@ mod tests {
         assert_eq!(joined, b"some bytes");
     }
 
-    /// Maps one page of `file`, writable, for as long as `end` is not told.
+    /// Maps one page of `file` as writable until `end` receives a message.
     fn hold(file: &File, begun: &mpsc::Sender<()>, end: &mpsc::Receiver<()>) {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place, and nothing refers to it.
+        // SAFETY: the kernel chooses the address, and there are no references to it.
         let page =
             unsafe { libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(page, libc::MAP_FAILED);

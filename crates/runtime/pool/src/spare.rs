@@ -1,9 +1,8 @@
-//! A child that is there before its job: forked and warmed up ahead, so that a job without a worker need not
-//! wait for that.
+//! A spare child: forked and warmed up in advance, so that a job without a worker need not wait for that.
 //!
-//! It has done nothing but inherit its zygote: no job came near it, and it locks itself in like every other
-//! child when one comes. It hears of its job through a socket of its own, on which the zygote hands on what
-//! its supervisor sent.
+//! It only inherits from its zygote: it has seen no job, and enters its sandbox like any other child when one
+//! arrives. Its job arrives through a socket of its own, to which the zygote forwards the supervisor's
+//! message.
 
 use std::{
     ffi::c_void,
@@ -22,8 +21,8 @@ use crate::{
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// The child that waits. The zygote's end of its socket is descriptor [`CONTROL_FD`], which its filter lets
-/// it send on.
+/// The spare child. The zygote's end of its socket is descriptor [`CONTROL_FD`], for which its filter permits
+/// sending.
 #[derive(Debug)]
 pub(crate) struct Spare {
     /// A handle of the process.
@@ -31,10 +30,10 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Forks one.
+    /// Forks a spare child.
     ///
     /// # Safety
-    /// The process has one thread and is a zygote; nothing but this module uses descriptor [`CONTROL_FD`].
+    /// The process has one thread and is a zygote; only this module uses descriptor [`CONTROL_FD`].
     pub(crate) unsafe fn make<W: Worker>(
         worker: &mut W,
         layers: &[LayerStatus],
@@ -42,46 +41,46 @@ impl Spare {
         let (ours, theirs) =
             wire::packet_pair().map_err(ZygoteError::io("make a socket for a spare child"))?;
         let zygote = getpid();
-        // SAFETY: the caller vouches for the single thread.
+        // SAFETY: the caller guarantees a single thread.
         let child = match unsafe { fork() }.map_err(ZygoteError::io("fork a spare child"))? {
             Fork::Child => {
-                // Nobody but the zygote shall hold that end open.
+                // Only the zygote may own that end.
                 drop(ours);
-                // SAFETY: this is the child; the zygote's owners of descriptors are never returned to.
+                // SAFETY: this is the child, which never returns to the zygote's owners of descriptors.
                 unsafe { wait(worker, zygote, layers, &theirs) }
             }
             Fork::Parent(child) => child,
         };
-        // SAFETY: the caller vouches for the number.
+        // SAFETY: the caller guarantees the number.
         unsafe { move_to(ours.as_fd(), CONTROL_FD) }.map_err(ZygoteError::io("place a socket"))?;
         let handle =
             pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;
         Ok(Self { handle })
     }
 
-    /// Hands a job on. If that fails, it did not hear of it.
+    /// Forwards a job. If that fails, the child did not receive it.
     pub(crate) fn send(&self, spawn: &Spawn, fds: &[OwnedFd]) -> std::io::Result<()> {
-        // SAFETY: the descriptor is open (`make` placed it, and the zygote holds it), and only borrowed for
-        // this call.
+        // SAFETY: the descriptor is open (`make` placed it, and the zygote owns it), and only borrowed for this
+        // call.
         let socket = unsafe { BorrowedFd::borrow_raw(CONTROL_FD) };
         wire::send(socket, spawn, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
     }
 
     /// Closes the zygote's end of the socket.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: as in `send`; 1 is /dev/null. If it cannot be placed, the next spare child's socket takes
-        // the number.
+        // SAFETY: as in `send`; 1 is /dev/null. If this fails, the next spare child's socket takes the
+        // number.
         let _ = unsafe { move_to(BorrowedFd::borrow_raw(1), CONTROL_FD) };
     }
 }
 
-/// Lives the life of a spare child: waits for a job, and is then a child like others.
+/// Runs a spare child: waits for a job, then continues like other children.
 ///
 /// # Safety
-/// As for [`live`].
+/// Those of [`live`].
 unsafe fn wait<W: Worker>(worker: &mut W, zygote: Pid, layers: &[LayerStatus], inbox: &OwnedFd) -> ! {
-    // SAFETY: the caller vouches for the owners of descriptors; 1 is /dev/null. Receiving is allowed on 0
-    // alone, and the zygote's ends of sockets shall not live on here.
+    // SAFETY: the caller guarantees this for the owners of descriptors; 1 is /dev/null. The filter permits
+    // receiving only on 0, and this child must not retain the zygote's ends of sockets.
     let is_placed = unsafe {
         move_to(inbox.as_fd(), 0).is_ok() && move_to(BorrowedFd::borrow_raw(1), CONTROL_FD).is_ok()
     };
@@ -98,10 +97,10 @@ unsafe fn wait<W: Worker>(worker: &mut W, zygote: Pid, layers: &[LayerStatus], i
     }
 }
 
-/// Has the pages that every job needs at hand: after a fork those of code are not mapped, and those of data
-/// are shared with the zygote until they are written.
+/// Populates the pages that every job needs: after a fork, code pages are not mapped, and data pages are shared
+/// with the zygote until they are written.
 fn warm_up() {
-    // SAFETY: the callback takes no data and keeps nothing.
+    // SAFETY: the callback takes no data and stores nothing.
     unsafe { libc::dl_iterate_phdr(Some(populate), std::ptr::null_mut()) };
 }
 
@@ -112,7 +111,7 @@ unsafe extern "C" fn populate(info: *mut libc::dl_phdr_info, _size: usize, _: *m
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the loader gives the table's address and length.
+    // SAFETY: the loader provides the table's address and length.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let place = |header: &libc::Elf64_Phdr| {
         let start = base.wrapping_add(usize::try_from(header.p_vaddr).unwrap_or(0));
@@ -122,7 +121,7 @@ unsafe extern "C" fn populate(info: *mut libc::dl_phdr_info, _size: usize, _: *m
     for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
         let mut range = place(header);
         let advice = if header.p_flags & libc::PF_W != 0 {
-            // What the loader made read-only stays so.
+            // Exclude pages that the loader made read-only.
             range.start =
                 relro.as_ref().map_or(range.start, |relro| range.start.max(relro.end & !(PAGE_BYTES - 1)));
             libc::MADV_POPULATE_WRITE
@@ -132,7 +131,7 @@ unsafe extern "C" fn populate(info: *mut libc::dl_phdr_info, _size: usize, _: *m
             continue;
         };
         let (start, end) = (range.start & !(PAGE_BYTES - 1), range.end.next_multiple_of(PAGE_BYTES));
-        // SAFETY: it changes no byte and no permission. That it does nothing is allowed.
+        // SAFETY: this changes no byte and no permission, and may have no effect.
         unsafe {
             libc::madvise(std::ptr::with_exposed_provenance_mut(start), end.saturating_sub(start), advice)
         };

@@ -1,6 +1,6 @@
-//! A process of its own that runs native code and talks to its parent through two pipes, in messages of any
-//! kind. It is no worker of a pool: it gets one job, loads the code that comes with it, locks itself in, and
-//! only then does the job.
+//! A separate process that runs native code and exchanges arbitrary messages with its parent through two pipes.
+//! It does not belong to a pool: it receives one job, loads the code that comes with it, enters its sandbox,
+//! and only then does the job.
 
 use std::{
     fs::File,
@@ -17,12 +17,12 @@ use crate::{
     hosted::{ParentPipes, Process, is_started_with, lock_in, send, serve_parent, start_piped, to_io},
 };
 
-/// The argument that makes a program a standalone worker; its parent's number follows.
+/// The argument that starts a standalone worker, followed by its parent's process id.
 const STANDALONE_ARGUMENT: &str = "--standalone";
-/// Bytes of any frame, at most: the longest is a job with transactions and native code.
+/// Maximum bytes of a frame: the longest is a job with transactions and native code.
 const FRAME_BYTES_MAX: usize = 512 << 20;
 
-/// A standalone worker, seen from its parent. Dropped, it is killed.
+/// The parent's view of a standalone worker. Dropping it kills the worker.
 #[derive(Debug)]
 pub struct StandaloneWorker {
     _process: Process,
@@ -30,9 +30,9 @@ pub struct StandaloneWorker {
 }
 
 impl StandaloneWorker {
-    /// Starts the program at `worker` with the number of this process, and gives it its only job. What it
-    /// says goes to `hear`, on a thread of its own, until it says nothing more or `hear` wants no more; how
-    /// reading ended is the thread's result.
+    /// Starts the program at `worker` with this process's id, and sends its only job. A separate thread
+    /// passes its messages to `hear` until they end or `hear` returns false; the thread's result is that of
+    /// reading.
     ///
     /// # Errors
     /// It cannot be started.
@@ -52,10 +52,10 @@ impl StandaloneWorker {
         Ok((started, reader))
     }
 
-    /// Tells it something.
+    /// Sends a message.
     ///
     /// # Errors
-    /// It has ended.
+    /// The worker has ended.
     pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         send(&mut self.to, message, FRAME_BYTES_MAX)
     }
@@ -67,12 +67,12 @@ pub fn is_standalone() -> bool {
     is_started_with(STANDALONE_ARGUMENT)
 }
 
-/// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is
-/// mapped, memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it
-/// loads, and reads no script.
+/// Reads the parent's job, prepares by `load` what cannot be created later (mapped code, memory for
+/// machines), enters the sandbox, and passes everything to `work`. `load` runs none of the loaded code, and
+/// parses no script.
 ///
 /// # Errors
-/// It was not started by [`StandaloneWorker::start`], or cannot be locked in.
+/// The process was not started by [`StandaloneWorker::start`], or cannot enter the sandbox.
 pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
@@ -81,17 +81,17 @@ pub fn serve_standalone<J: DeserializeOwned, L>(
         let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
         let job: J = pipes.read()?;
         let loaded = load(&job);
-        // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody
-        // uses: mapped code needs none. The standard ones are kept.
+        // SAFETY: the result of `load` contains no descriptor in use, because mapped code needs none. The
+        // standard descriptors are retained.
         unsafe { lock_in(parent) }?;
         work(job, loaded, pipes)
     })
 }
 
-/// A library in memory, for whoever loads it.
+/// A library in memory, for loading.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is too little memory.
 pub fn in_memory(library: &[u8]) -> io::Result<File> {
     let sealed = crate::Sealed::new("antares-library", library)?;
     Ok(sealed.as_fd().try_clone_to_owned()?.into())

@@ -1,4 +1,4 @@
-//! A run that a worker is at while nobody sleeps for it: for callers that may look, and must not block.
+//! A run in progress without a blocked thread: for callers that poll and must not block.
 
 use std::{
     marker::PhantomData,
@@ -12,20 +12,20 @@ use crate::{
     job::{RunReport, RunWorkerReport, VerifyReport},
 };
 
-/// A run or a verification that was given to a worker which waited for it. Dropping it ends the worker.
+/// A run or a verification that an idle worker received. Dropping it ends the worker.
 #[derive(Debug)]
 pub struct StartedRun<R = RunReport> {
     call: Call,
     lease: Lease,
     exchange: Exchange,
-    /// What was heard, once something was.
+    /// The result, once known.
     heard: Option<Heard>,
     report: PhantomData<fn() -> R>,
 }
 
-/// What answers a job of a kind.
+/// The answer to a kind of job.
 pub trait Answers: Sized {
-    /// The answer, if it is of this kind.
+    /// Converts an answer of this kind.
     fn of(report: RunWorkerReport) -> Option<Self>;
 }
 
@@ -45,14 +45,14 @@ impl Answers for VerifyReport {
 }
 
 impl<R: Answers> StartedRun<R> {
-    /// Gives the job, a frame for which there is room, to the worker.
+    /// Sends the job to the worker; the channel has space for its frame.
     pub(crate) fn new(call: Call, lease: Lease) -> Self {
         let mut exchange = Exchange::new(call.reply_bytes_max);
         let heard = exchange.request(&lease.channel, &call.frame);
         Self { call, lease, exchange, heard, report: PhantomData }
     }
 
-    /// Looks for the answer, without sleeping, for `patience`. Whether it is there.
+    /// Polls for the answer without sleeping, for `patience`. Returns whether it has arrived.
     pub fn poll(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         loop {
@@ -65,16 +65,16 @@ impl<R: Answers> StartedRun<R> {
             if Instant::now() >= until {
                 return false;
             }
-            // The worker may be waiting for this very processor.
+            // The worker may need this processor.
             std::thread::yield_now();
         }
     }
 
-    /// Waits for the answer. None if the worker had died before it heard of the run, or does not read it;
-    /// then it is to be run anew.
+    /// Waits for the answer. `None` if the worker died before it read the job, or does not read it: run the
+    /// job again.
     ///
     /// # Errors
-    /// As [`crate::Pool::run`].
+    /// Those of [`crate::Pool::run`].
     pub fn wait(self) -> Result<Option<Verdict<R>>, PoolError> {
         let Self { call, lease, mut exchange, heard, .. } = self;
         let taken = (lease.place, lease.taken_by());

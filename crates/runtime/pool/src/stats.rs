@@ -1,43 +1,43 @@
-//! What a pool tells about itself.
+//! Statistics of a pool.
 
-/// How a pool does.
+/// State and counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Children with a job.
+    /// Busy children.
     pub busy: usize,
-    /// Children that wait for another job of their kind.
+    /// Idle children, waiting for another job of their kind.
     pub resting: usize,
-    /// Children with a job at once, at most.
+    /// Maximum concurrently busy children.
     pub workers_max: usize,
-    /// Children started since the pool was.
+    /// Children started so far.
     pub spawned_total: u64,
-    /// Jobs done by children that had done one before.
+    /// Jobs done by reused children.
     pub reused_total: u64,
-    /// Children that died without an answer.
+    /// Children that ended without an answer.
     pub lost_total: u64,
-    /// Children killed because they broke a rule.
+    /// Children killed for a violation.
     pub violations_total: u64,
-    /// Of these, children whose native code touched memory far from all that it may touch: our generator's
-    /// mistake, or worse.
+    /// Of these, children whose native code accessed memory far outside of its own: a generator bug, or an
+    /// attack.
     pub wild_faults_total: u64,
-    /// Of these, children killed because their report could not be true.
+    /// Of these, children with a false report.
     pub false_reports_total: u64,
-    /// Libraries whose machine code was refused.
+    /// Libraries whose machine code was rejected.
     pub code_refused_total: u64,
-    /// Children killed because their deadline passed.
+    /// Children killed at their deadline.
     pub deadline_total: u64,
-    /// Workers that [`Pool::inspect`](crate::Pool::inspect) has looked at.
+    /// Workers inspected by [`Pool::inspect`](crate::Pool::inspect).
     pub inspected_total: u64,
-    /// Of these, workers whose fence was not whole.
+    /// Of these, workers with an incomplete sandbox.
     pub unfenced_total: u64,
-    /// Looks that found nobody, not even the zygote: `/proc` does not show them.
+    /// Inspections that found no process, not even the zygote: `/proc` hides them.
     pub blind_total: u64,
-    /// Workers that the kernel did not let be made.
+    /// Workers that the kernel did not fork.
     pub not_forked_total: u64,
-    /// Times the zygote was lost and replaced.
+    /// Lost and replaced zygotes.
     pub zygote_restarts_total: u64,
-    /// Times the zygote was replaced because it had made enough workers, or was old.
+    /// Zygotes replaced because of their age or number of workers.
     pub zygote_renewals_total: u64,
-    /// Process id of the zygote; none while it is being replaced.
+    /// Process id of the zygote; `None` while it is being replaced.
     pub zygote_pid: Option<u32>,
 }

@@ -1,6 +1,6 @@
-//! The thread that owns the zygotes: starts them, hears their news, replaces one that dies, and one that has
-//! made enough workers or is old by one with another layout of its address space. The workers of that one
-//! finish what they do.
+//! The thread that owns the zygotes. It starts them, processes their news, and replaces lost ones. After many
+//! workers or a long time, it replaces a zygote by one with another address space layout; the old one's workers
+//! finish their jobs.
 
 use std::{
     io,
@@ -25,26 +25,26 @@ use crate::{
     zygote::{LIMIT_BRANCHES, LIMIT_STORES, OWN_CORE, ZYGOTE_ARGUMENT},
 };
 
-/// Time that a zygote has from its execution to ready. (LLVM is large, and a disk may be slow.)
+/// Maximum time from a zygote's execution until it is ready. (LLVM is large, and a disk may be slow.)
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Pause before a zygote is replaced: the first time, and at most. It doubles.
+/// Initial and maximum pause before a zygote is replaced. It doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// A zygote that lived this long was not broken from the start; the pause begins anew.
+/// A zygote that lived this long resets the pause.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// A zygote is never older: longer times cannot be added to clocks.
+/// Maximum age of a zygote, so that the time can be added to clocks.
 const AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A zygote that has not said for so long what became of a child hangs.
+/// A zygote that has not reported on a child for this long hangs.
 const REPORT_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How often that is looked at.
+/// Interval of checks for that.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-/// Environment that a zygote sees; the rest may hold secrets.
+/// Environment variables of a zygote; others may contain secrets.
 const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 
-/// Runs until the pool is closed. The first zygote's layers, or why there is none, go to `started`.
+/// Runs until the pool is closed. Sends the first zygote's layers, or its error, to `started`.
 ///
-/// This must be a thread of its own: a zygote gets its parent-death signal when the *thread* ends that made
-/// it.
+/// Needs a thread of its own: a zygote receives its parent-death signal when the *thread* that created it
+/// ends.
 pub(crate) fn supervise(
     config: &PoolConfig,
     ledger: &Arc<Ledger>,
@@ -52,7 +52,7 @@ pub(crate) fn supervise(
 ) {
     let mut supervisor = match Supervisor::new(config, ledger) {
         Ok((supervisor, layers)) => {
-            // Nobody listens only if the caller is gone.
+            // Fails only if the receiver is gone.
             let _ = started.send(Ok(layers));
             supervisor
         }
@@ -67,26 +67,26 @@ pub(crate) fn supervise(
     }
 }
 
-/// Who makes workers, and when that changes.
+/// The zygotes and the schedule of their replacement.
 struct Supervisor<'a> {
     config: &'a PoolConfig,
     ledger: &'a Ledger,
-    /// The zygote that makes workers.
+    /// The zygote that forks workers.
     present: Option<Zygote>,
-    /// The one before it, until its last worker has ended.
+    /// The previous one, until its last worker has ended.
     retired: Option<Zygote>,
-    /// The next one, which must be ready by then.
+    /// The next one, with its deadline for becoming ready.
     coming: Option<(Zygote, Instant)>,
-    /// When another one is to be started, whatever happens.
+    /// Latest time for starting another one.
     start_at: Instant,
-    /// When the present one became that.
+    /// Time since when the present one forks workers.
     since: Instant,
     pause: Duration,
     zygotes: u64,
 }
 
 impl<'a> Supervisor<'a> {
-    /// One with a zygote, and that one's layers.
+    /// Starts the first zygote; returns its layers.
     fn new(config: &'a PoolConfig, ledger: &'a Ledger) -> Result<(Self, Vec<LayerStatus>), PoolError> {
         let mut zygote = Zygote::start(config, 1)?;
         let layers = zygote.wait_until_ready(config)?;
@@ -107,7 +107,7 @@ impl<'a> Supervisor<'a> {
         Ok((supervisor, layers))
     }
 
-    /// Waits for something to do, and does it. Answers whether there may be more.
+    /// Waits for an event and processes it. Returns false at the end.
     fn attend(&mut self) -> bool {
         self.retired.take_if(|zygote| self.ledger.is_idle(zygote.number));
         let is_silent = |zygote: &Zygote| self.ledger.is_overdue(zygote.number, REPORT_WAIT_MAX);
@@ -139,7 +139,7 @@ impl<'a> Supervisor<'a> {
         true
     }
 
-    /// Whether another zygote is to be started now. There are two with workers at most.
+    /// Whether to start another zygote now. At most two have workers.
     fn is_due(&self) -> bool {
         match &self.present {
             None => Instant::now() >= self.start_at,
@@ -150,8 +150,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Which of the bell, the present, the retired, and the coming zygote have something to say. None if the
-    /// kernel fails.
+    /// Which of the bell, the present, the retired, and the coming zygote are readable. `None` if the kernel
+    /// fails.
     fn wait(&self) -> Option<[bool; 4]> {
         let at = match &self.coming {
             Some((_, until)) => Some(*until),
@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
         let left = at.map_or(POLL_EVERY, |at| at.saturating_duration_since(Instant::now()));
         let left = Timespec::try_from(left.min(POLL_EVERY)).ok();
         let bell = self.ledger.bell();
-        // The bell stands in for who is not there.
+        // The bell is a placeholder for missing zygotes.
         let coming = self.coming.as_ref().map(|(zygote, _)| zygote);
         let zygotes = [self.present.as_ref(), self.retired.as_ref(), coming];
         let socket = |index: usize| zygotes[index].map_or(bell, |zygote| zygote.socket.as_fd());
@@ -188,7 +188,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Hears the coming zygote's first word, and has it make workers from now on.
+    /// Processes the coming zygote's first message, and uses it for new workers.
     fn welcome(&mut self) {
         let Some((mut zygote, _)) = self.coming.take() else { return };
         match zygote.ready(self.config) {
@@ -208,18 +208,18 @@ impl<'a> Supervisor<'a> {
         self.start_at = self.since + self.config.renewal.age_max.min(AGE_MAX);
     }
 
-    /// The next zygote did not get ready. Another one is tried after a pause, which doubles.
+    /// Handles a zygote that did not become ready: retries after a pause, which doubles.
     fn give_up(&mut self, error: &PoolError) {
         tracing::error!(worker = %self.config.worker.display(), %error, "zygote not replaced");
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         self.start_at = Instant::now() + self.pause;
         if let Some(present) = &mut self.present {
-            // It is renewed later.
+            // Postpone its renewal.
             present.forked = 0;
         }
     }
 
-    /// The present zygote is gone.
+    /// Handles the end of the present zygote.
     fn lose(&mut self) {
         let Some(zygote) = self.present.take() else { return };
         self.ledger.count(Count::ZygoteLost);
@@ -236,13 +236,13 @@ struct Zygote {
     number: u64,
     process: Child,
     socket: Arc<OwnedFd>,
-    /// Workers that it made.
+    /// Number of forked workers.
     forked: u64,
 }
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // It may be dead already, and it cannot refuse to die.
+        // It may have ended already, and it cannot prevent its end.
         let _ = self.process.kill();
         let _ = self.process.wait();
         reaper::own().remove(&self.process.id());
@@ -254,7 +254,7 @@ impl Zygote {
     fn start(config: &PoolConfig, number: u64) -> Result<Self, PoolError> {
         let (ours, theirs) = wire::packet_pair().map_err(PoolError::io("make a socket for a zygote"))?;
         let environment = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        // Held until it is known whose it is: what has ended and is nobody's is reaped.
+        // Hold the lock until the owner is registered; otherwise the reaper would take an ended child.
         let mut own = reaper::own();
         let process = Command::new(&config.worker)
             .args([ZYGOTE_ARGUMENT, &std::process::id().to_string()])
@@ -277,15 +277,15 @@ impl Zygote {
         Link { socket: Arc::clone(&self.socket), pid: self.process.id(), number: self.number }
     }
 
-    /// Waits for the first news.
+    /// Waits for the first message.
     fn wait_until_ready(&mut self, config: &PoolConfig) -> Result<Vec<LayerStatus>, PoolError> {
         let within = Timespec::try_from(READY_WITHIN).ok();
-        // What went wrong shows when it is heard.
+        // The next line reports errors.
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], within.as_ref());
         self.ready(config)
     }
 
-    /// Its layers, from its first news, if that is there now.
+    /// The layers from its first message, if it has arrived.
     fn ready(&mut self, config: &PoolConfig) -> Result<Vec<LayerStatus>, PoolError> {
         let failed = |detail| PoolError::NotReady { path: config.worker.clone(), detail };
         let layers = self.first_word().map_err(failed)?;
@@ -312,8 +312,7 @@ impl Zygote {
         }
     }
 
-    /// Enters one piece of the zygote's news into the ledger. Answers whether there may be more: it may be
-    /// gone, or talk nonsense.
+    /// Processes one message of the zygote. Returns false if it has ended, or sends invalid news.
     fn hear(&mut self, ledger: &Ledger) -> bool {
         match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()) {
             Ok(Some((news, fds))) => {
@@ -332,7 +331,7 @@ impl Zygote {
     }
 }
 
-/// Enters one piece of news, which was checked.
+/// Applies checked news to the ledger.
 fn enter(ledger: &Ledger, news: News, mut fds: Vec<OwnedFd>) {
     match news {
         News::Spawned { ticket } => {
@@ -349,7 +348,7 @@ fn enter(ledger: &Ledger, news: News, mut fds: Vec<OwnedFd>) {
     }
 }
 
-/// The required layers that do not stand, beside those whose absence is accepted.
+/// The inactive required layers, except those that may be missing.
 fn missing(layers: &[LayerStatus], accepted: &[Layer]) -> Vec<LayerStatus> {
     let required = Layer::ALL.into_iter().filter(|layer| layer.is_required() && !accepted.contains(layer));
     let status = required.map(|layer| {

@@ -1,13 +1,13 @@
-//! What surrounds a service and weakens what its docs promise, for its log and for `antares doctor`.
+//! Conditions around a service that weaken its documented guarantees, for its log and for `antares doctor`.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Resource, getrlimit};
 
-/// What workers have; the kernel takes who has the most of it first when memory is out.
+/// The score of workers: the kernel first ends the process with the highest score when memory is out.
 const OOM_SCORE_OF_WORKERS: i32 = 1_000;
 
-/// Sentences for people, none where all is well.
+/// Warnings; empty if there are none.
 #[must_use]
 pub fn surroundings() -> Vec<String> {
     let read = |path: &Path| fs::read_to_string(path).ok();
@@ -24,7 +24,7 @@ pub fn surroundings() -> Vec<String> {
     findings(ends_together.as_deref(), score, limits)
 }
 
-/// The folder of the group that this process is in, of control groups version 2.
+/// The folder of this process's control group, in version 2.
 fn own_group(groups: &str) -> Option<std::path::PathBuf> {
     let path = groups.lines().find_map(|channel| channel.strip_prefix("0::/"))?;
     Some(Path::new("/sys/fs/cgroup").join(path))

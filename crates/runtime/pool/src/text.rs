@@ -1,12 +1,12 @@
-//! Text of a worker's, for logs and people.
+//! Makes a worker's text safe for logs.
 
-/// Bytes of each text in a report, at most: workers cut theirs there.
+/// Maximum bytes of each text in a report: workers truncate theirs.
 pub const TEXT_BYTES_MAX: usize = 4096;
-/// Bytes of it that are kept.
+/// Maximum bytes of a printed text.
 const BYTES_MAX: usize = 600;
 
-/// `text` on one line, as far as it fits: what is no printable character is escaped, so that it neither ends
-/// a line of a log nor changes how one is shown.
+/// `text` on one line, truncated. Escapes unprintable characters, so that the text can neither end a log line
+/// nor change how one is displayed.
 pub(crate) fn printable(text: &str) -> String {
     let mut line = String::new();
     for char in text.chars() {
@@ -25,7 +25,7 @@ pub(crate) fn printable(text: &str) -> String {
     line
 }
 
-/// The first [`TEXT_BYTES_MAX`] bytes of `text`, cut between characters: what a worker may report.
+/// The first [`TEXT_BYTES_MAX`] bytes of `text`, cut between characters: the maximum in a report.
 #[must_use]
 pub fn cut_text(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));

@@ -1,26 +1,26 @@
-//! What became of a job: what its worker's answer or end means, and whether the worker may do another one.
+//! Results of jobs: an answer, or how the worker ended.
 
 /// How a job ended, as far as the supervisor can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
     /// The worker answered.
     Done(T),
-    /// The wall-clock deadline passed, or its processor time was used up; the worker was killed.
+    /// The wall-clock deadline passed, or the processor time was exhausted; the worker was killed.
     DeadlineExceeded,
-    /// The worker made a system call that its role does not allow; the kernel killed it.
+    /// The worker made a system call that its role does not permit; the kernel killed it.
     SandboxViolation {
-        /// What is known about it, for people.
+        /// Description.
         detail: String,
     },
-    /// The worker died, or says that it could not do the job.
+    /// The worker died, or reports that it could not do the job.
     WorkerLost {
-        /// What is known about it, for people.
+        /// Description.
         detail: String,
     },
-    /// The worker's report cannot be true, or is none; the worker was killed. Its script may have taken it
-    /// over: nothing that it says counts.
+    /// The worker's report is impossible or missing; the worker was killed. Its script may have taken control,
+    /// so nothing in the report is used.
     FalseReport {
-        /// What is wrong with it, in our own words.
+        /// Description of the violation.
         detail: String,
     },
 }
@@ -44,7 +44,7 @@ impl<T> Verdict<T> {
         found.unwrap_or_else(|()| other_kind())
     }
 
-    /// What `next` makes of the answer, if there is one.
+    /// Maps the answer by `next`, if there is one.
     ///
     /// # Errors
     /// Those of `next`.

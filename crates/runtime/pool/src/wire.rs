@@ -1,4 +1,4 @@
-//! The socket between supervisor and zygote: one packet is one message, descriptors travel beside it.
+//! The socket between supervisor and zygote: each packet is one message, with descriptors.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -17,20 +17,20 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Bytes of a packet from a zygote, at most; the longest one lists the layers.
+/// Maximum bytes of a packet from a zygote; the longest one lists the layers.
 pub(crate) const NEWS_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a packet to a zygote, at most.
+/// Maximum bytes of a packet to a zygote.
 pub(crate) const SPAWN_BYTES_MAX: usize = 64;
-/// Descriptors beside a packet, at most.
+/// Maximum descriptors of a packet.
 pub(crate) const PACKET_FDS_MAX: usize = 3 + EXTRA_FDS_MAX;
 
-/// From supervisor to zygote: fork a child. Beside it travel the child's end of a channel, the sealed ELF,
-/// and what is flagged.
+/// From supervisor to zygote: fork a child. Its descriptors are the child's end of a channel, the sealed ELF,
+/// and those that the fields announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     /// The supervisor's number for the child.
     pub(crate) ticket: u64,
-    /// How many libraries, or output files, come third.
+    /// Number of libraries, or of output files, which come third.
     pub(crate) extras: u8,
     /// Whether a pipe for standard error comes last.
     pub(crate) has_stderr: bool,
@@ -39,15 +39,15 @@ pub(crate) struct Spawn {
 /// From zygote to supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum News {
-    /// The zygote is locked in and tested.
+    /// The zygote is in its sandbox and has passed the self-test.
     Ready { layers: Vec<LayerStatus> },
-    /// The zygote cannot work; it ends.
+    /// The zygote cannot work, and ends.
     Failed { detail: String },
-    /// The child lives; its pidfd is beside this packet.
+    /// The child was forked; its pidfd accompanies this packet.
     Spawned { ticket: u64 },
-    /// The child could not be made.
+    /// The child could not be forked.
     NotSpawned { ticket: u64, detail: String },
-    /// The child is dead and reaped.
+    /// The child has ended and was reaped.
     Ended { ticket: u64, end: End },
 }
 

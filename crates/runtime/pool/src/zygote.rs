@@ -1,5 +1,5 @@
-//! The worker binary's side: a process with one thread that locks itself in once and forks a child for each
-//! job.
+//! The worker binary's side: a single-threaded process that enters its sandbox once and forks a child for
+//! each job.
 
 use std::{
     fs::OpenOptions,
@@ -27,24 +27,24 @@ use crate::{
     zygote_error::ZygoteError,
 };
 
-/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor,
-/// and those behind it say what it is to ask of the kernel.
+/// First argument of a zygote. The second is its supervisor's process id; the rest are the speculation limits
+/// to request from the kernel.
 pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
 pub(crate) const LIMIT_STORES: &str = "limit-store-bypass";
 pub(crate) const LIMIT_BRANCHES: &str = "limit-indirect-branches";
 pub(crate) const OWN_CORE: &str = "own-core";
 
-/// Time without anything to do before a child is made that nobody asked for.
+/// Idle time before a spare child is forked.
 const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
-/// Serves as a zygote until the supervisor goes. `prepare` makes the worker and warms up what all children
-/// share; it runs before the process is locked in and must start no thread.
+/// Serves as a zygote until the supervisor ends. `prepare` creates the worker and warms up what all children
+/// share; it runs before the process enters its sandbox, and must start no thread.
 ///
 /// # Errors
-/// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
+/// The process was not started by a supervisor, cannot enter the sandbox, or the kernel fails.
 pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
     match serve_supervisor(prepare) {
-        // The supervisor has ended, which may be before this process began: nobody is left to be told.
+        // The supervisor has ended, maybe before this process started: there is no recipient for the error.
         Err(error) if error.is_of_the_end() => Ok(()),
         ended => ended,
     }
@@ -53,11 +53,11 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
 fn serve_supervisor<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
     let (supervisor, speculation) = parse_arguments()?;
     settle(ProcessKind::Zygote);
-    // SAFETY: `asked` found the arguments with which a pool gives its socket as standard input, which nothing
-    // else in this process uses.
+    // SAFETY: the arguments are those with which a pool passes its socket as standard input, which nothing else
+    // in this process uses.
     let socket = unsafe { OwnedFd::from_raw_fd(0) };
     let ready = hold_numbers().and_then(|()| {
-        // A signal from the terminal is for the service, which drains; the zygote ends with it.
+        // Terminal signals are for the service, which drains; the zygote ends with it.
         setsid().map_err(ZygoteError::io("leave the terminal"))?;
         be_first_when_memory_is_out();
         let worker = prepare().map_err(ZygoteError::Prepare)?;
@@ -76,7 +76,7 @@ fn serve_supervisor<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> R
     Zygote { worker, socket, layers, children: Vec::new(), spare: None }.attend()
 }
 
-/// The supervisor, from the arguments, if it is the parent; and what it asks for.
+/// The supervisor, if it is the parent, and its settings, from the arguments.
 fn parse_arguments() -> Result<(Pid, Speculation), ZygoteError> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(ZYGOTE_ARGUMENT) {
@@ -103,21 +103,21 @@ fn parse_arguments() -> Result<(Pid, Speculation), ZygoteError> {
     Ok((supervisor, speculation))
 }
 
-/// Has the kernel take this process and its children before any other one when memory is out: a job is lost
-/// then, the service is not.
+/// Makes the kernel end this process and its children before all others when memory is out: that loses a job,
+/// but not the service.
 fn be_first_when_memory_is_out() {
-    // Where it cannot be written the kernel takes whoever is largest, as it would have.
+    // If this fails, the kernel ends the largest process, as without it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Occupies the numbers that descriptors have in children, so that none that is received gets one of them.
+/// Reserves the descriptor numbers of children, so that no received descriptor gets one of them.
 fn hold_numbers() -> Result<(), ZygoteError> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = null.map_err(ZygoteError::io("open /dev/null"))?;
     let last = (CONTROL_FD..).take(3 + EXTRA_FDS_MAX - 1).last().unwrap_or(EXTRA_FD);
     for number in std::iter::once(1).chain(CONTROL_FD..=last) {
         // SAFETY: the process was just executed with descriptors 0 to 2, so those from 3 on are `null` itself
-        // or nobody's; `null` is forgotten below, and standard output is used by number only.
+        // or have no owner; `null` is forgotten below, and standard output is only used by number.
         unsafe { move_to(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
     }
     if null.as_raw_fd() <= last {
@@ -128,7 +128,7 @@ fn hold_numbers() -> Result<(), ZygoteError> {
 
 fn lock_in(supervisor: Pid, speculation: Speculation) -> Result<Vec<LayerStatus>, SandboxError> {
     let confinement = Confinement::new(Policy { speculation, ..Policy::zygote() })?;
-    // SAFETY: the process has the descriptors that are kept, and none else with an owner.
+    // SAFETY: the process has the retained descriptors, and no others with an owner.
     let layers = unsafe { confinement.lock_in(supervisor) }?;
     // SAFETY: `lock_in` counted one thread.
     unsafe { self_test(&layers) }
@@ -153,17 +153,17 @@ impl<W: Worker> Zygote<W> {
     fn attend(mut self) -> Result<(), ZygoteError> {
         let mut wants_spare = W::KEEPS_SPARE;
         loop {
-            // Who asks now wants the processor for what was asked.
+            // Do not fork a spare child while a request needs the processor.
             if wants_spare && self.spare.is_none() && !self.is_busy(SPARE_AFTER)? {
-                // Without one a job waits longer, and no more. SAFETY: the filter of the zygote kills the
-                // making of threads, and `lock_in` counted one; the number is held by /dev/null otherwise.
+                // Without a spare child, a job only waits longer. SAFETY: the zygote's filter forbids new
+                // threads, and `lock_in` counted one; otherwise /dev/null occupies the number.
                 self.spare = unsafe { Spare::make(&mut self.worker, &self.layers) }.ok();
             }
             let (asked, spare_ended, ended) = self.wait()?;
             if spare_ended && let Some(spare) = self.spare.take() {
                 waitid(WaitId::PidFd(spare.handle.as_fd()), WaitIdOptions::EXITED)
                     .map_err(ZygoteError::io("reap a child"))?;
-                // Whatever ended it shall not end one after the other.
+                // Do not lose one spare child after the other for the same reason.
                 wants_spare = false;
             }
             for index in ended.into_iter().rev() {
@@ -178,14 +178,14 @@ impl<W: Worker> Zygote<W> {
                         wants_spare = W::KEEPS_SPARE;
                         self.spawn(spawn, fds)?;
                     }
-                    // Children follow by their parent-death signal.
+                    // Children end by their parent-death signal.
                     None => return Ok(()),
                 }
             }
         }
     }
 
-    /// Whether there is anything to do within `patience`.
+    /// Whether there is an event within `patience`.
     fn is_busy(&self, patience: Timespec) -> Result<bool, ZygoteError> {
         let handles = self.children.iter().map(|child| &child.handle);
         let fds = std::iter::once(&self.socket).chain(handles);
@@ -197,10 +197,10 @@ impl<W: Worker> Zygote<W> {
         }
     }
 
-    /// Waits until there is a request (first answer), the spare child has ended, or children have (their
-    /// indices, ascending).
+    /// Waits for a request (first result), the end of the spare child, or the end of children (their indices,
+    /// ascending).
     fn wait(&self) -> Result<(bool, bool, Vec<usize>), ZygoteError> {
-        // The socket stands in for a spare child that is not there.
+        // The socket is a placeholder for a missing spare child.
         let spare = self.spare.as_ref().map_or(&self.socket, |spare| &spare.handle);
         let handles = self.children.iter().map(|child| &child.handle);
         let fds = [&self.socket, spare].into_iter().chain(handles);
@@ -232,29 +232,29 @@ impl<W: Worker> Zygote<W> {
                 drop(fds);
                 return self.adopt(ticket, spare.handle);
             }
-            // It heard nothing, and ends because nobody will speak to it any more.
+            // It received nothing, and ends because its socket closes.
             spare.hang_up();
             waitid(WaitId::PidFd(spare.handle.as_fd()), WaitIdOptions::EXITED)
                 .map_err(ZygoteError::io("reap a child"))?;
         }
         let zygote = getpid();
-        // SAFETY: the filter of the zygote kills the making of threads, and `lock_in` counted one.
+        // SAFETY: the zygote's filter forbids new threads, and `lock_in` counted one.
         let child = match unsafe { fork() } {
-            // SAFETY: this is the child; the zygote's owners of descriptors are never returned to.
+            // SAFETY: this is the child, which never returns to the zygote's owners of descriptors.
             Ok(Fork::Child) => unsafe { live(&mut self.worker, zygote, &self.layers, spawn, &fds) },
             Ok(Fork::Parent(child)) => child,
             Err(error) => {
                 return self.notify(&News::NotSpawned { ticket, detail: format!("cannot fork: {error}") });
             }
         };
-        // What belongs to the child is the child's alone.
+        // The zygote must not retain the child's descriptors.
         drop(fds);
         let handle =
             pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;
         self.adopt(ticket, handle)
     }
 
-    /// Tells the supervisor of a child.
+    /// Reports a child to the supervisor.
     fn adopt(&mut self, ticket: u64, handle: OwnedFd) -> Result<(), ZygoteError> {
         let news = News::Spawned { ticket };
         wire::send(self.socket.as_fd(), &news, &[handle.as_fd()])

@@ -15,18 +15,18 @@ pub enum ZygoteError {
     /// The worker could not be prepared.
     #[error("cannot prepare the worker: {0}")]
     Prepare(String),
-    /// The process could not be locked in.
+    /// The process could not enter the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The supervisor sent what is no request.
+    /// The supervisor sent an invalid request.
     #[error("the supervisor's request is malformed")]
     Request,
     /// A call to the kernel failed.
     #[error("cannot {step}")]
     Io {
-        /// What was being done.
+        /// The failed operation.
         step: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -36,7 +36,7 @@ impl ZygoteError {
         move |source| Self::Io { step, source: source.into() }
     }
 
-    /// Whether it says no more than that the supervisor has ended.
+    /// Whether the error only means that the supervisor has ended.
     pub(crate) fn is_of_the_end(&self) -> bool {
         match self {
             Self::Io { source, .. } => {

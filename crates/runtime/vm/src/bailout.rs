@@ -2,7 +2,7 @@
 
 use antares_abi::{BailoutReason, NAMES_TARGET, PAST_TABLE, State};
 
-/// The bailout reason, and what is known of the jump target.
+/// The bailout reason, and the known facts about the jump target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bailout {
     pub(crate) reason: BailoutReason,

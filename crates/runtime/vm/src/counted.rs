@@ -32,7 +32,7 @@ thread_local! {
     static CURRENT: Current<CountingSession> = const { RefCell::new(None) };
 }
 
-/// What the machines of one transaction share.
+/// Shared state of one transaction's machines.
 pub struct CountingSession {
     bits: u8,
     counters: Counters,

@@ -10,7 +10,7 @@ pub enum VmError {
     /// The kernel refused address space.
     #[error("mapping {bytes} bytes of {what}")]
     Map {
-        /// What the bytes are for.
+        /// Purpose of the bytes.
         what: &'static str,
         /// How many.
         bytes: usize,

@@ -36,7 +36,7 @@ use crate::{
     watch::{End, Watch, Watching},
 };
 
-/// What to run.
+/// The program and options to run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunScript<'a> {
     /// The ELF file.

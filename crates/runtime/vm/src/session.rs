@@ -192,7 +192,7 @@ impl MachineSession {
     /// and `attempt` runs again with only the interpreter. Each call must recreate all state that scripts can
     /// change. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
-        /// What an attempt changes for its time, also if it panics.
+        /// Temporary changes of an attempt, undone even if it panics.
         struct Changed<'a>(&'a MachineSession);
         impl Drop for Changed<'_> {
             fn drop(&mut self) {
@@ -336,7 +336,7 @@ impl MachineSession {
         self.lock().is_interpreting
     }
 
-    /// Records that native code of `programs` bailed out; the first reason of an attempt is kept.
+    /// Records that native code of `programs` bailed out; the first reason of an attempt is retained.
     pub(crate) fn give_up<'a>(
         &self,
         reason: BailoutReason,

@@ -195,7 +195,7 @@ impl Shadow {
         }
     }
 
-    /// The origin of a constant that others are packed beside, or of what is negated.
+    /// The origin of a constant that is combined with other constants, or of a negated value.
     fn packed(&self, instruction: Instruction, before: &Registers) -> Option<Origin> {
         let fields = Rtype(instruction);
         let [left, right] = [fields.rs1(), fields.rs2()].map(|it| self.registers[it & 31]);

@@ -187,13 +187,13 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 enum Judged {
     /// A permitted bailout of native code.
     Bailout(Bailout),
-    /// Native code did what no generator permits: a generated check is wrong, or the code is under attack.
+    /// Native code did something that no generator permits: a generated check is wrong, or an attack.
     Wild,
     /// A fault outside native code.
     Host,
 }
 
-/// The bailout reason, and what is known of the jump target: [`NAMES_TARGET`], [`PAST_TABLE`] or nothing.
+/// The bailout reason, and the known facts about the jump target: [`NAMES_TARGET`], [`PAST_TABLE`] or 0.
 type Bailout = (BailoutReason, u8);
 
 /// Classifies `fault` for the native code that runs.

@@ -1,4 +1,4 @@
-//! Which memory an instruction reads and writes.
+//! The memory that an instruction reads and writes.
 
 use ckb_vm::{
     ckb_vm_definitions::instructions::{
@@ -12,7 +12,7 @@ use ckb_vm::{
     instructions::{Itype, Rtype, Stype, extract_opcode},
 };
 
-/// Memory that an instruction touches.
+/// A memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// Guest address.

@@ -27,7 +27,7 @@ use crate::{
     witness::{self, Caller},
 };
 
-/// What to collect.
+/// The data to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watching {
     /// Cycles of the run from which instructions are followed one by one.
@@ -289,7 +289,7 @@ fn ending_of(error: &Error, fault: Option<Fault>) -> Ending {
     }
 }
 
-/// What the current instruction failed to do.
+/// The failed operation of the current instruction.
 fn fault(
     error: &Error,
     under_way: Option<(At, Instruction)>,

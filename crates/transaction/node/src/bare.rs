@@ -1,19 +1,19 @@
-//! A transaction without its cells, as nodes and wallets write it.
+//! A transaction without its cells, in the formats of nodes and wallets.
 
 use ckb_types::{H256, core::TransactionView, packed::Transaction, prelude::*};
 use serde_json::Value;
 
 use crate::{check, error::hex, format::BareFormat, limits::BARE_BYTES_MAX, shapes::TransactionShape};
 
-/// Why a text is no transaction.
+/// Why a text is not a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BareError {
     /// Longer than any transaction.
     #[error("the transaction has {bytes} bytes, at most {bytes_max} are accepted")]
     TooLong {
-        /// Bytes it has.
+        /// Actual number of bytes.
         bytes: usize,
-        /// Bytes it may have.
+        /// Maximum number of bytes.
         bytes_max: usize,
     },
     /// Neither JSON nor molecule.
@@ -22,12 +22,12 @@ pub enum BareError {
     /// JSON, but no transaction.
     #[error("{path}{detail}")]
     Shape {
-        /// Where, with a colon.
+        /// The path, with a colon.
         path: String,
         /// What was expected.
         detail: String,
     },
-    /// JSON that is not even meant as a transaction without its cells.
+    /// JSON of an unrelated kind.
     #[error("no transaction: there is none of the keys transaction, inputs and outputs")]
     Foreign,
     /// Molecule, but no transaction, or one with values that nothing has.
@@ -36,12 +36,12 @@ pub enum BareError {
     /// The file says another hash.
     #[error("the transaction has the hash {found}, but the file says {said}")]
     OtherHash {
-        /// Computed.
+        /// The computed hash.
         found: String,
-        /// In the file.
+        /// The hash in the file.
         said: String,
     },
-    /// It has its cells already.
+    /// It already has its cells.
     #[error("this is a mock transaction: it has its cells already")]
     Mock,
 }
@@ -51,24 +51,24 @@ pub enum BareError {
 pub struct BareTransaction(pub TransactionView);
 
 impl BareTransaction {
-    /// Reads JSON as nodes have it ([`BareTransaction::read_as`]).
+    /// Reads JSON in the nodes' format ([`BareTransaction::read_as`]).
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The problem and its location.
     pub fn read(text: &[u8]) -> Result<Self, BareError> {
         Self::read_as(text, BareFormat::Node)
     }
 
-    /// Reads JSON of this form, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, molecule's
-    /// encoding, or its hexadecimal digits.
+    /// Reads JSON in this format, also wrapped in `{"transaction": ...}` as by ckb-cli and nodes; molecule's
+    /// encoding; or its hexadecimal digits.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The problem and its location.
     pub fn read_as(text: &[u8], format: BareFormat) -> Result<Self, BareError> {
         if text.len() > BARE_BYTES_MAX {
             return Err(BareError::TooLong { bytes: text.len(), bytes_max: BARE_BYTES_MAX });
         }
-        // Molecule's tables begin with their length. No text that is as short as this does.
+        // Molecule's tables start with their length, which no text this short matches.
         if text.first_chunk().is_some_and(|length| u32::from_le_bytes(*length) as usize == text.len()) {
             return Self::of_molecule(text);
         }
@@ -122,7 +122,7 @@ impl BareTransaction {
     }
 }
 
-/// The transaction itself, and where it stands.
+/// The transaction itself and its path.
 fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareError> {
     let (mut path, mut value) = (String::new(), value);
     loop {
@@ -142,7 +142,7 @@ fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareEr
                 return Err(BareError::Shape { path: String::new(), detail });
             }
         }
-        // The answer of a node, what is in it, and the file of a wallet.
+        // A node's answer, its content, and a wallet's file.
         match ["result", "transaction", "tx"].into_iter().find(|key| keys.contains_key(*key)) {
             Some(key) if !keys.contains_key("inputs") => {
                 path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -156,7 +156,7 @@ fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareEr
     }
 }
 
-/// Keys of all objects in `value`; of those that came twice, one is there.
+/// Number of keys of all objects in `value`; duplicates count once.
 fn keys_in(value: &Value) -> usize {
     match value {
         Value::Object(fields) => fields.len() + fields.values().map(keys_in).sum::<usize>(),
@@ -165,7 +165,7 @@ fn keys_in(value: &Value) -> usize {
     }
 }
 
-/// Keys of all objects in `json`: colons that are in no string.
+/// Number of keys of all objects in `json`: colons outside of strings.
 fn keys_of(json: &[u8]) -> usize {
     let (mut keys, mut is_text, mut is_escaped) = (0, false, false);
     for byte in json {
@@ -230,8 +230,8 @@ mod tests {
         let data = BARE.replace("\"outputs_data\":[]", "\"outputs_data\":[\"0x\"]");
         assert!(wrong(&data).contains("other numbers of outputs and of data"), "{}", wrong(&data));
     }
-    /// What the libraries print: `ccc.stringify` of @ckb-ccc/core 1.12.5, the same with `bigint` as decimal
-    /// digits, and `JSON.stringify` of @ckb-lumos/helpers 0.23.0.
+    /// Output of `ccc.stringify` of @ckb-ccc/core 1.12.5, the same with `bigint` in decimal, and
+    /// `JSON.stringify` of @ckb-lumos/helpers 0.23.0.
     #[test]
     fn wallets_forms_are_the_same_transaction() {
         let hash = format!("0x{}", "11".repeat(32));

@@ -1,4 +1,4 @@
-//! Blocks: all that is in them is what their headers say.
+//! Blocks whose content matches their headers.
 
 use ckb_types::{
     H256,
@@ -17,20 +17,20 @@ use crate::{
     shapes::BlockAnswer,
 };
 
-/// A block whose transactions, witnesses, proposals, uncles and extension are what its header says.
+/// A block whose transactions, witnesses, proposals, uncles and extension match its header.
 #[derive(Clone, Debug)]
 pub struct CheckedBlock {
-    /// The block. Its hash is computed.
+    /// The block, with a computed hash.
     pub view: BlockView,
-    /// Cycles of its transactions without the first, if the node knows them.
+    /// Cycles of its transactions except the first, if the node knows them.
     pub cycles: Option<Vec<u64>>,
 }
 
 impl ChainNode {
-    /// The block with this number in the node's chain; none if that is shorter.
+    /// The block with this number in the node's chain; `None` if the chain is shorter.
     ///
     /// # Errors
-    /// The node cannot be asked, or gives something else than a block with this number.
+    /// The node is unavailable, or returns anything but a block with this number.
     pub async fn block_at(&self, number: u64) -> Result<Option<CheckedBlock>, NodeError> {
         let request = NodeRequest::new("get_block_by_number", format!("{number:#x}"));
         let Some(block) = self.get_block(&request).await? else { return Ok(None) };
@@ -40,10 +40,10 @@ impl ChainNode {
         }
     }
 
-    /// The block with this hash; none if the node does not know it.
+    /// The block with this hash; `None` if the node does not know it.
     ///
     /// # Errors
-    /// The node cannot be asked, or gives something else than this block.
+    /// The node is unavailable, or returns anything but this block.
     pub async fn block(&self, hash: &H256) -> Result<Option<CheckedBlock>, NodeError> {
         let request = NodeRequest::new("get_block", format!("{hash:#x}"));
         let Some(block) = self.get_block(&request).await? else { return Ok(None) };
@@ -52,7 +52,7 @@ impl ChainNode {
     }
 
     async fn get_block(&self, request: &NodeRequest) -> Result<Option<CheckedBlock>, NodeError> {
-        // In molecule, with cycles.
+        // As molecule, with cycles.
         let parameters = vec![json!(request.of), json!("0x0"), json!(true)];
         let answer: Option<BlockAnswer> = rpc::call(self.transport(), request.method, parameters).await?;
         let Some(answer) = answer else { return Ok(None) };
@@ -73,9 +73,9 @@ impl ChainNode {
     /// The extension of the block with this header, if it has one.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know the block, or gives another one.
+    /// The node is unavailable, does not know the block, or returns another one.
     pub async fn extension(&self, header: &HeaderView) -> Result<Option<Vec<u8>>, NodeError> {
-        // Neither uncles nor an extension.
+        // There are neither uncles nor an extension.
         if header.extra_hash().as_slice() == [0; 32] {
             return Ok(None);
         }
@@ -97,7 +97,7 @@ impl ChainNode {
     }
 }
 
-/// An extension as it is kept, behind the hash of the uncles; nothing if the header says otherwise.
+/// Splits a stored extension from the hash of the uncles before it; `None` if they do not match the header.
 #[allow(clippy::option_option, reason = "whether it is known, and whether there is one")]
 fn unpack_extension(header: &HeaderView, bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     let (uncles, rest) = bytes.split_first_chunk::<32>()?;

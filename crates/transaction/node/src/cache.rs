@@ -1,5 +1,5 @@
-//! What was had from a node before: in memory, and in a folder if one is named. Nothing here ever changes,
-//! since all of it is named by its hash; whoever takes it out hashes it again.
+//! A cache of node data: in memory, and optionally in a folder. Entries never change, because their keys are
+//! their hashes; readers hash them again.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// Kinds of things.
+/// Kinds of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
     Transactions,
@@ -37,7 +37,7 @@ impl Space {
 
 type Key = (Space, [u8; 32]);
 
-/// Bytes that an entry takes beside its own.
+/// Overhead of an entry in bytes.
 const ENTRY_BYTES: u64 = 128;
 
 #[derive(Clone)]
@@ -49,21 +49,21 @@ impl Weighter<Key, Bytes> for InBytes {
     }
 }
 
-/// Both places.
+/// The memory cache and the disk cache.
 pub(crate) struct NodeCache {
     memory: Cache<Key, Bytes, InBytes>,
     disk: Option<Disk>,
 }
 
 impl NodeCache {
-    /// With so much room. A folder that cannot be used is not used.
+    /// Creates a cache with these capacities. An unusable folder is ignored.
     pub(crate) fn new(memory_bytes_max: u64, folder: Option<&Path>, disk_bytes_max: u64) -> Self {
         let items = usize::try_from(memory_bytes_max >> 12).unwrap_or(0).clamp(16, 1 << 16);
         let memory = Cache::with_weighter(items, memory_bytes_max, InBytes);
         Self { memory, disk: folder.map(|folder| Disk::new(folder, disk_bytes_max)) }
     }
 
-    /// What is kept, if `taken` makes something of it: it checks that it is what the hash says.
+    /// Looks up an entry and passes it to `taken`, which checks it against its hash.
     pub(crate) fn look_up<T>(
         &self,
         space: Space,
@@ -80,7 +80,7 @@ impl NodeCache {
         Some(found)
     }
 
-    /// Keeps it.
+    /// Stores an entry.
     pub(crate) fn keep(&self, space: Space, hash: &H256, bytes: Bytes) {
         let key = (space, hash.0);
         self.disk.iter().for_each(|disk| disk.write(key, &bytes));
@@ -88,7 +88,7 @@ impl NodeCache {
     }
 }
 
-/// A folder of files, each under its hash.
+/// A folder of files named by hash.
 struct Disk {
     folder: PathBuf,
     bytes_max: u64,
@@ -114,7 +114,7 @@ impl Disk {
         Some(bytes.into())
     }
 
-    /// What cannot be written is had from the node again.
+    /// Ignores errors: the node still has the data.
     fn write(&self, key: Key, bytes: &[u8]) {
         let path = self.path(key);
         let Some(folder) = path.parent() else { return };
@@ -135,7 +135,7 @@ impl Disk {
         }
     }
 
-    /// Removes the oldest files until a tenth is free; the bytes that are left.
+    /// Removes the oldest files until a tenth is free; returns the remaining bytes.
     fn evict_oldest(&self) -> u64 {
         let mut files = self.files();
         files.sort_by_key(|file| std::cmp::Reverse(file.1));
@@ -150,7 +150,7 @@ impl Disk {
         left
     }
 
-    /// All files, with when they were written and their length.
+    /// All files, with their modification times and lengths.
     fn files(&self) -> Vec<(PathBuf, SystemTime, u64)> {
         let folders = Space::ALL.map(|space| self.folder.join(space.folder()));
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
@@ -176,7 +176,7 @@ mod tests {
         let cache = NodeCache::new(0, Some(folder.path()), 1000);
         for number in 0..30 {
             cache.keep(Space::Headers, &hash(number), Bytes::from(vec![number; 100]));
-            // Clocks of file systems are coarse.
+            // File system timestamps are coarse.
             let path = cache.disk.as_ref().unwrap().path((Space::Headers, [number; 32]));
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number.into());
             fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
@@ -187,7 +187,7 @@ mod tests {
         let count = (0..30).filter(|number| is_there(*number)).count();
         assert!((5..=10).contains(&count), "{count} files");
         assert!(again.look_up(Space::Transactions, &hash(29), |_| Some(())).is_none());
-        // What is not what its hash says is not taken.
+        // Data that does not match its hash is rejected.
         assert!(again.look_up::<()>(Space::Headers, &hash(29), |_| None).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what a node gave is what its hash says, and can be taken apart safely.
+//! Checks that a node's data matches its hash and can be parsed safely.
 
 use ckb_types::{
     H256,
@@ -24,7 +24,7 @@ pub(crate) fn transaction(form: Form<TransactionShape>) -> Result<TransactionVie
     Ok(transaction.into_view())
 }
 
-/// Refuses values that ckb's own types have no names for, and lists that do not fit.
+/// Rejects values that ckb's types cannot represent, and mismatched lists.
 pub(crate) fn sound(transaction: &Transaction) -> Result<(), String> {
     let raw = transaction.raw();
     if raw.outputs().len() != raw.outputs_data().len() {
@@ -55,7 +55,7 @@ pub(crate) fn header(form: Form<HeaderShape>) -> Result<HeaderView, String> {
     Ok(header.into_view())
 }
 
-/// A block from either form, of which its header says what is in it.
+/// A block from either form, whose content matches its header.
 pub(crate) fn block(form: Form<BlockShape>) -> Result<BlockView, String> {
     let block = match form {
         Form::Hex(bytes) => packed_block(bytes.as_bytes())?,
@@ -64,7 +64,7 @@ pub(crate) fn block(form: Form<BlockShape>) -> Result<BlockView, String> {
     for (index, transaction) in block.transactions().into_iter().enumerate() {
         sound(&transaction).map_err(|problem| format!("transactions[{index}]: {problem}"))?;
     }
-    // The other one writes the roots anew.
+    // The other conversion recomputes the roots.
     let view = block.into_view_without_reset_header();
     for (name, said, found) in [
         ("transactions_root", view.transactions_root(), view.calc_transactions_root()),
@@ -82,7 +82,7 @@ pub(crate) fn block(form: Form<BlockShape>) -> Result<BlockView, String> {
     Ok(view)
 }
 
-/// A block, with an extension or without one.
+/// A block with or without an extension.
 fn packed_block(bytes: &[u8]) -> Result<packed::Block, String> {
     if let Ok(block) = packed::Block::from_slice(bytes) {
         return Ok(block);
@@ -91,7 +91,7 @@ fn packed_block(bytes: &[u8]) -> Result<packed::Block, String> {
     Ok(block.as_v0())
 }
 
-/// Whether it has the hash that it was asked for by.
+/// Checks that an object has the requested hash.
 pub(crate) fn same(what: &str, wanted: &H256, found: &Byte32) -> Result<(), String> {
     match wanted.as_bytes() == found.as_slice() {
         true => Ok(()),

@@ -1,13 +1,13 @@
-//! Why a node could not give what was asked for, and in answer to what.
+//! Why a node did not return the requested data, and for which request.
 
 use std::{fmt, time::Duration};
 
 use ckb_types::packed::Byte32;
 
-/// What was asked: a method and what of.
+/// A request: its method and subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
-    /// Method of the JSON-RPC.
+    /// The JSON-RPC method.
     pub method: &'static str,
     /// Its first parameter, as sent.
     pub of: String,
@@ -25,57 +25,57 @@ impl fmt::Display for NodeRequest {
     }
 }
 
-/// Why there is no answer, or none that can be used.
+/// Why there is no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("{url:?} is no address of a node: {problem}")]
     Address {
-        /// What was given.
+        /// The address.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// There are no authorities to check the node's certificate with.
+    /// There are no root certificates to verify the node's certificate.
     #[error("this system has no authorities that certificates could be checked with")]
     NoAuthorities,
-    /// No connection, or it broke before the answer was whole.
+    /// No connection, or it broke before the answer was complete.
     #[error("{url}: {detail}")]
     Unreachable {
         /// The node.
         url: String,
-        /// What happened.
+        /// The cause.
         detail: String,
     },
-    /// No whole answer in time.
+    /// No complete answer in time.
     #[error("{url}: no whole answer within {seconds} s")]
     TooSlow {
         /// The node.
         url: String,
-        /// Time that it had.
+        /// The time limit.
         seconds: u64,
     },
-    /// Another HTTP status than success.
+    /// An unsuccessful HTTP status.
     #[error("{url}: HTTP status {status}")]
     Status {
         /// The node.
         url: String,
         /// The status.
         status: u16,
-        /// How long the node asks to wait.
+        /// The wait that the node requests.
         wait_s: Option<u64>,
     },
-    /// An answer that is longer than any may be.
+    /// The answer is too long.
     #[error("{url}: the answer to {method} is longer than {bytes_max} bytes")]
     TooLong {
         /// The node.
         url: String,
         /// The method.
         method: &'static str,
-        /// Bytes that it may have.
+        /// Maximum number of bytes.
         bytes_max: usize,
     },
-    /// A success of HTTP whose body is something else: the page of a proxy.
+    /// A successful HTTP response that is not JSON, such as a proxy's page.
     #[error("{url}: the answer to {method} is no JSON")]
     NoJson {
         /// The node.
@@ -83,71 +83,71 @@ pub enum NodeError {
         /// The method.
         method: &'static str,
     },
-    /// The answer is none of JSON-RPC, or has not the shape of the method's.
+    /// The answer is not JSON-RPC, or has the wrong structure for the method.
     #[error("{url}: the answer to {method} makes no sense: {detail}")]
     Senseless {
         /// The node.
         url: String,
         /// The method.
         method: &'static str,
-        /// What is wrong, and where.
+        /// The problem and its location.
         detail: String,
     },
-    /// The node refuses.
+    /// The node returned an error.
     #[error("{url}: {request}: error {code}: {message}")]
     Refused {
         /// The node.
         url: String,
-        /// What was asked.
+        /// The request.
         request: NodeRequest,
         /// Code of the JSON-RPC error.
         code: i64,
         /// Its message.
         message: String,
     },
-    /// The node has not got it.
+    /// The node does not have the data.
     #[error("{url}: {request}: the node does not know it{why}")]
     Unknown {
         /// The node.
         url: String,
-        /// What was asked.
+        /// The request.
         request: NodeRequest,
-        /// What it says besides.
+        /// Additional information.
         why: String,
     },
-    /// What came is not what its hash says.
+    /// The data does not match its hash.
     #[error("{url} gives something else than it was asked for: {request}: {detail}")]
     Lie {
         /// The node.
         url: String,
-        /// What was asked.
+        /// The request.
         request: NodeRequest,
-        /// How it shows.
+        /// The mismatch.
         detail: String,
     },
 }
 
 impl NodeError {
-    /// Whether it may go another time.
+    /// Whether the error is transient.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TooSlow { .. } | Self::NoJson { .. } => true,
             Self::Status { status, .. } => is_later(i64::from(*status)),
-            // Codes for what a server has of its own, such as -32005 of providers for too many requests; an
-            // internal error; and HTTP's codes, where these stand in JSON.
+            // Server-defined codes, such as -32005 of providers for too many requests; an internal error; and
+            // HTTP statuses as JSON-RPC codes.
             Self::Refused { code, .. } => matches!(code, -32_099..=-32_000 | -32_603) || is_later(*code),
             _ => false,
         }
     }
 
-    /// Whether what the node says cannot be believed.
+    /// Whether the node's answer is not trustworthy.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::Lie { .. } | Self::Senseless { .. } | Self::TooLong { .. })
     }
 
-    /// How long the node asks to wait.
+    /// The wait that the node requests.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -157,12 +157,12 @@ impl NodeError {
     }
 }
 
-/// Whether a status of HTTP says that it may go another time.
+/// Whether an HTTP status is transient.
 fn is_later(status: i64) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-/// A hash as nodes write it.
+/// A hash in the nodes' format.
 pub(crate) fn hex(hash: &Byte32) -> String {
     format!("{hash:#x}")
 }

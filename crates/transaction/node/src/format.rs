@@ -1,25 +1,25 @@
-//! JSON of wallets' libraries, in the form that nodes write.
+//! Converts the JSON of wallet libraries to that of nodes.
 
 use serde_json::{Map, Value, json};
 
 use crate::bare::BareError;
 
-/// Who wrote the JSON of a transaction without its cells.
+/// The origin of the JSON of a transaction without its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BareFormat {
-    /// A node, or ckb-cli: `cell_deps`, and numbers as hexadecimal digits behind 0x.
+    /// A node, or ckb-cli: `cell_deps`, and hexadecimal numbers with 0x.
     #[default]
     Node,
-    /// `ccc.stringify`: `cellDeps`. Numbers may be decimal too, as programs of CCC write its `bigint`.
+    /// `ccc.stringify`: `cellDeps`. Numbers may also be decimal, as CCC programs write its `bigint`.
     Ccc,
-    /// A transaction of Lumos, or `transactionSkeletonToObject`: `cellDeps`, and numbers as nodes have them.
+    /// A transaction of Lumos, or `transactionSkeletonToObject`: `cellDeps`, and the nodes' numbers.
     Lumos,
 }
 
-/// Keys of a skeleton that say nothing of the transaction.
+/// Keys of a skeleton that are not part of the transaction.
 const NOTES: [&str; 3] = ["cellProvider", "fixedEntries", "signingEntries"];
 
-/// Why a value is not in the form that was named, and where.
+/// Why and where a value does not match the format.
 struct Wrong {
     path: String,
     detail: String,
@@ -37,7 +37,7 @@ impl Wrong {
 }
 
 impl BareFormat {
-    /// A transaction in this form as a node writes it.
+    /// A transaction in this format, converted to that of nodes.
     pub(crate) fn node_form(self, value: Value) -> Result<Value, BareError> {
         let Value::Object(keys) = value else { return Ok(value) };
         let is_skeleton = self == Self::Lumos && NOTES.iter().any(|key| keys.contains_key(*key));
@@ -57,7 +57,7 @@ impl BareFormat {
                 items.map(item).collect::<Result<_, _>>().map(Value::Array)
             }
             Value::Object(keys) => {
-                // CCC completes inputs with their cells. The server gets these by their hashes.
+                // CCC completes inputs with their cells. The server fetches these by hash.
                 let is_note = |key: &str| self == Self::Ccc && matches!(key, "cellOutput" | "outputData");
                 let is_input = keys.contains_key("previousOutput");
                 let keys = keys.into_iter().filter(|(key, _)| !is_input || !is_note(key));
@@ -99,7 +99,7 @@ impl BareFormat {
         }
     }
 
-    /// A path or words about the node's form, with the keys of this one.
+    /// A path or message about the node's format, with the keys of this one.
     #[must_use]
     pub fn reworded(self, text: String) -> String {
         if self == Self::Node {

@@ -1,17 +1,17 @@
-//! A CKB node's JSON-RPC: transactions, headers and blocks, each checked against its hash, and the mock
-//! transactions that are made of them.
+//! A CKB node's JSON-RPC: transactions, headers and blocks, each verified against its hash, and mock
+//! transactions built from them.
 //!
 //! ```text
 //! ChainNode::transactions      hashes                   -> [FoundTransaction], batched
-//! ChainNode::whole             a hash                   -> WholeTransaction, with witnesses that its block covers
+//! ChainNode::whole             a hash                   -> WholeTransaction, with witnesses from its block
 //! ChainNode::headers           hashes                   -> [HeaderView]
 //! ChainNode::block_at          a number                 -> CheckedBlock, with the cycles that the node knows
 //! ChainNode::resolve           a transaction            -> MockTransaction: all cells, headers, extensions
-//! BareTransaction::read   a file of a wallet       -> a transaction without its cells
+//! BareTransaction::read        a wallet's file          -> a transaction without its cells
 //! ```
-//! A node is believed as little as can be: whatever has a hash is hashed again. Cells are those that the
-//! transactions of their out points made, so they are covered by hashes too, and never change. What a node
-//! can still lie about is what is where in its chain, since nobody here checks its proof of work.
+//! The node is not trusted: all data with a hash is hashed again. Cells come from the transactions of their out
+//! points, so hashes cover them too, and they never change. The node can still lie about positions in its
+//! chain, because this crate does not verify proof of work.
 #![forbid(unsafe_code)]
 
 mod bare;

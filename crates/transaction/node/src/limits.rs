@@ -1,54 +1,54 @@
-//! Every limit of what a node may answer and how long it may take: name, unit, default.
+//! Limits of a node's answers and response times, with units and defaults.
 
 use std::time::Duration;
 
-/// Bytes of one answer of a node. A block of CKB has at most 597,000 bytes, twice that in hexadecimal digits;
-/// the genesis block is longer.
+/// Maximum bytes of one answer. A block of CKB has at most 597,000 bytes, twice that in hexadecimal digits; the
+/// genesis block is longer.
 pub const ANSWER_BYTES_MAX: usize = 32 << 20;
 
-/// Calls in one batch.
+/// Maximum calls in one batch.
 pub const BATCH_CALLS_MAX: usize = 32;
 
-/// Time for a connection, with TLS.
+/// Maximum time for connecting, including TLS.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Time for one request and its whole answer.
+/// Maximum time for one request with its complete answer.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How often a request is sent at the most.
+/// Maximum attempts of a request.
 pub const ATTEMPTS_MAX: u32 = 5;
 
-/// Wait before the second time; each next one is twice as long.
+/// Wait before the second attempt; doubles for each further one.
 pub const BACKOFF: Duration = Duration::from_millis(250);
 
-/// Longest wait before a request is sent again, also where the node asks for more.
+/// Maximum wait before another attempt, even if the node requests more.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// Characters of a node's error message that are told.
+/// Maximum reported characters of a node's error message.
 pub const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Bytes of transactions, headers and extensions that are kept in memory.
+/// Maximum bytes of transactions, headers and extensions cached in memory.
 pub const MEMORY_BYTES_MAX: u64 = 128 << 20;
 
-/// Bytes of a cache on disk.
+/// Maximum bytes of a disk cache.
 pub const DISK_BYTES_MAX: u64 = 1 << 30;
 
-/// Inputs, cell deps or header deps of a transaction that is resolved. One that fits into a block has fewer.
+/// Maximum inputs, cell deps or header deps of a resolved transaction. One that fits into a block has fewer.
 pub const ENTRIES_MAX: usize = 16_384;
 
-/// Members of all dep groups together: what ckb allows cell deps to expand to.
+/// Maximum members of all dep groups together: ckb's limit for the expansion of cell deps.
 pub const GROUP_MEMBERS_MAX: usize = 2048;
 
-/// Bytes of all transactions whose cells a transaction uses: they are in memory while it is resolved. 32 more
-/// may be read before they are counted.
+/// Maximum bytes of all transactions whose cells a transaction uses, since they are in memory during
+/// resolution. 32 more may be read before they are counted.
 pub const SOURCE_BYTES_MAX: usize = 40 << 20;
 
-/// Entries of one list of a transaction that comes as JSON. One that fits into a block has fewer.
+/// Maximum entries of one list in a transaction's JSON. One that fits into a block has fewer.
 pub const LIST_ENTRIES_MAX: usize = 1 << 16;
 
-/// Bytes of data of all cells together: in hexadecimal digits they leave room for the rest of a mock
+/// Maximum data bytes of all cells together: in hexadecimal digits they leave space for the rest of a mock
 /// transaction.
 pub const CELL_BYTES_MAX: usize = 31 << 20;
 
-/// Bytes of a transaction without its cells, as text: more than fits into a block.
+/// Maximum bytes of a transaction without its cells, as text: more than fits into a block.
 pub const BARE_BYTES_MAX: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! A node: what can be asked of it, and that the answers are what was asked for.
+//! A client of one node, which verifies the answers to its requests.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,23 +25,23 @@ use crate::{
     transport::Transport,
 };
 
-/// A node. Cheap to clone.
+/// A client of one node. Cheap to clone.
 #[derive(Clone)]
 pub struct ChainNode {
     transport: Transport,
     cache: Arc<NodeCache>,
 }
 
-/// Which block a transaction is in.
+/// The block of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Its hash.
     pub block_hash: H256,
-    /// Its number, if the node tells.
+    /// Its number, if the node returns it.
     pub number: Option<u64>,
 }
 
-/// Where a transaction is.
+/// State of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionState {
     /// In the pool, not in a block yet.
@@ -50,23 +50,23 @@ pub enum TransactionState {
     Committed(BlockPosition),
 }
 
-/// A transaction that the node has. Its witnesses are no part of its hash.
+/// A transaction that the node has. Its hash does not cover its witnesses.
 #[derive(Clone, Debug)]
 pub struct FoundTransaction {
-    /// The transaction. Its hash is computed.
+    /// The transaction, with a computed hash.
     pub transaction: TransactionView,
-    /// Where it is, as the node says.
+    /// Its state, unverified.
     pub state: TransactionState,
-    /// Its cycles, as the node says.
+    /// Its cycles, unverified.
     pub cycles: Option<u64>,
 }
 
-/// A cell that nobody has spent yet, as the node says.
+/// An unspent cell, unverified.
 #[derive(Clone, Debug)]
 pub struct LiveCell {
     /// The cell.
     pub output: CellOutput,
-    /// Its data. The hash is computed.
+    /// Its data, with a verified hash.
     pub data: Bytes,
 }
 
@@ -75,24 +75,24 @@ pub struct LiveCell {
 pub struct ChainRules {
     /// Its name: `ckb` is the main network.
     pub chain: String,
-    /// First epoch in which VM version 1 runs; none if it never does.
+    /// First epoch in which VM version 1 runs; `None` if it never does.
     pub vm_1_epoch: Option<u64>,
     /// First epoch in which VM version 2 runs.
     pub vm_2_epoch: Option<u64>,
 }
 
 impl ChainNode {
-    /// The node at `http://HOST[:PORT][/PATH]`, or the same with `https`. It is asked when it has to be.
+    /// The node at `http[s]://HOST[:PORT][/PATH]`. Connects only when needed.
     ///
     /// # Errors
-    /// That is no address, or it needs TLS and there are no authorities.
+    /// The address is invalid, or it needs TLS and there are no root certificates.
     pub fn new(url: &str, options: NodeOptions) -> Result<Self, NodeError> {
         let cache =
             NodeCache::new(options.memory_bytes_max, options.folder.as_deref(), options.disk_bytes_max);
         Ok(Self { transport: Transport::new(url, options)?, cache: Arc::new(cache) })
     }
 
-    /// Its address, for people.
+    /// Its address, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         self.transport.name()
@@ -118,7 +118,7 @@ impl ChainNode {
         NodeError::Senseless { url: self.name().to_owned(), method, detail: detail.to_owned() }
     }
 
-    /// Keeps a transaction for those that use its cells.
+    /// Caches a transaction for others that use its cells.
     pub(crate) fn record(&self, transaction: &TransactionView) {
         self.cache.keep(Space::Transactions, &transaction.hash().into(), transaction.data().as_bytes());
     }
@@ -126,7 +126,7 @@ impl ChainNode {
     /// The number of its last block.
     ///
     /// # Errors
-    /// The node cannot be asked.
+    /// The node is unavailable.
     pub async fn tip(&self) -> Result<u64, NodeError> {
         let method = "get_tip_block_number";
         let number: Option<ckb_jsonrpc_types::BlockNumber> =
@@ -137,7 +137,7 @@ impl ChainNode {
     /// The header of its last block.
     ///
     /// # Errors
-    /// The node cannot be asked, or gives something else.
+    /// The node is unavailable, or returns something else.
     pub async fn tip_header(&self) -> Result<HeaderView, NodeError> {
         let method = "get_tip_header";
         let form: Option<Form<HeaderShape>> = rpc::call(&self.transport, method, vec![json!("0x0")]).await?;
@@ -148,7 +148,7 @@ impl ChainNode {
     /// The rules of its chain.
     ///
     /// # Errors
-    /// The node cannot be asked.
+    /// The node is unavailable.
     pub async fn rules(&self) -> Result<ChainRules, NodeError> {
         let method = "get_consensus";
         let answer: Option<ConsensusAnswer> = rpc::call(&self.transport, method, Vec::new()).await?;
@@ -160,10 +160,10 @@ impl ChainNode {
         Ok(ChainRules { vm_1_epoch: epoch("0032"), vm_2_epoch: epoch("0049"), chain: answer.id })
     }
 
-    /// A transaction, where it is, and what it took.
+    /// A transaction with its state and cycles.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know it, or gives another one.
+    /// The node is unavailable, does not know it, or returns another one.
     pub async fn transaction(&self, hash: &H256) -> Result<FoundTransaction, NodeError> {
         let request = NodeRequest::new("get_transaction", format!("{hash:#x}"));
         let parameters = vec![json!(request.of), json!("0x0")];
@@ -205,11 +205,10 @@ impl ChainNode {
         }
     }
 
-    /// Transactions by their hashes, each once. What they hold never changes, so those that are kept are not
-    /// asked for.
+    /// Transactions by hash, each once. Does not request cached ones, because they never change.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know one, or gives another one.
+    /// The node is unavailable, does not know one, or returns another one.
     pub async fn transactions(&self, hashes: &[H256]) -> Result<HashMap<H256, TransactionView>, NodeError> {
         let mut all = HashMap::new();
         let mut missing: Vec<H256> = Vec::new();
@@ -234,10 +233,10 @@ impl ChainNode {
         Ok(all)
     }
 
-    /// The blocks that transactions are in, as the node says; none of those that are in no block.
+    /// The blocks of transactions, unverified; omits transactions that are not in a block.
     ///
     /// # Errors
-    /// The node cannot be asked, or does not know one of them.
+    /// The node is unavailable, or does not know one of them.
     pub async fn positions(&self, hashes: &[H256]) -> Result<HashMap<H256, BlockPosition>, NodeError> {
         let hashes = unique(hashes);
         let calls = Calls { method: "get_transaction", parameters: each(&hashes, "0x1") };
@@ -254,10 +253,10 @@ impl ChainNode {
         Ok(placed.filter_map(|(hash, place)| Some((hash, place?))).collect())
     }
 
-    /// Headers by the hashes of their blocks, in their order.
+    /// Headers by block hash, in the order of `hashes`.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know one, or gives another one.
+    /// The node is unavailable, does not know one, or returns another one.
     pub async fn headers(&self, hashes: &[H256]) -> Result<Vec<HeaderView>, NodeError> {
         let mut all: HashMap<H256, HeaderView> = HashMap::new();
         let mut missing: Vec<H256> = Vec::new();
@@ -290,7 +289,7 @@ impl ChainNode {
     /// A cell, if it is live.
     ///
     /// # Errors
-    /// The node cannot be asked, or gives data that are not what their hash says.
+    /// The node is unavailable, or returns data that does not match its hash.
     pub async fn live_cell(&self, place: &OutPoint) -> Result<Option<LiveCell>, NodeError> {
         let method = "get_live_cell";
         let named = json!(ckb_jsonrpc_types::OutPoint::from(place.clone()));
@@ -308,10 +307,10 @@ impl ChainNode {
         Ok(Some(LiveCell { output: cell.output.into(), data: bytes }))
     }
 
-    /// Which of these cells the node says are spent, or unknown to its chain: their numbers in the list.
+    /// Indices of the cells that are spent or unknown according to the node.
     ///
     /// # Errors
-    /// The node cannot be asked.
+    /// The node is unavailable.
     pub async fn not_live(&self, positions: &[OutPoint]) -> Result<Vec<usize>, NodeError> {
         let named = positions.iter().map(|place| json!(ckb_jsonrpc_types::OutPoint::from(place.clone())));
         let parameters = named.map(|place| vec![place, json!(false)]).collect();
@@ -323,7 +322,7 @@ impl ChainNode {
     }
 }
 
-/// Each of them once, in their order.
+/// Each hash once, in order.
 fn unique(hashes: &[H256]) -> Vec<H256> {
     let mut seen = HashSet::new();
     hashes.iter().filter(|hash| seen.insert(*hash)).cloned().collect()

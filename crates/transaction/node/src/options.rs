@@ -4,26 +4,26 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::limits;
 
-/// Limits, times and places of a node's client.
+/// Limits, timeouts and cache locations of a node's client.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Bytes of one answer.
+    /// Maximum bytes of one answer.
     pub answer_bytes_max: usize,
-    /// Time for a connection.
+    /// Maximum time for connecting.
     pub connect_time: Duration,
-    /// Time for a request and its whole answer.
+    /// Maximum time for a request with its complete answer.
     pub call_time: Duration,
-    /// How often a request is sent at the most.
+    /// Maximum attempts of a request.
     pub attempts: u32,
-    /// Wait before the second time; each next one is twice as long.
+    /// Wait before the second attempt; doubles for each further one.
     pub backoff: Duration,
-    /// The longest wait.
+    /// Maximum wait.
     pub backoff_max: Duration,
-    /// Bytes that are kept in memory.
+    /// Maximum bytes cached in memory.
     pub memory_bytes_max: u64,
-    /// A folder to keep transactions, headers and extensions in.
+    /// A folder that caches transactions, headers and extensions.
     pub folder: Option<PathBuf>,
-    /// Bytes that the folder may have.
+    /// Maximum bytes in the folder.
     pub disk_bytes_max: u64,
 }
 

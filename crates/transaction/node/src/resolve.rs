@@ -1,5 +1,5 @@
-//! A transaction with all that its scripts may look at: the mock transaction that `antares verify` and
-//! ckb-debugger read.
+//! A transaction with all data that its scripts can access: the mock transaction for `antares verify` and
+//! ckb-debugger.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,50 +18,50 @@ use crate::{
     node::{BlockPosition, ChainNode},
 };
 
-/// Why a transaction's cells or headers cannot be had.
+/// Why a transaction's cells or headers are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// The node, about nothing that the transaction names.
+    /// An error of the node that is not specific to an entry.
     #[error(transparent)]
     ChainNode(#[from] NodeError),
-    /// The node, about something that the transaction names.
+    /// An error of the node about an entry of the transaction.
     #[error("{path}: {source}")]
     At {
-        /// Where it is named: `tx.inputs[2].previous_output`.
+        /// Path of the entry: `tx.inputs[2].previous_output`.
         path: String,
-        /// What the node says.
+        /// The node's error.
         source: NodeError,
     },
-    /// A cell that its transaction has not made.
+    /// The transaction does not have this output.
     #[error("{path}: the transaction {hash:#x} has {outputs} outputs, none with the index {index}")]
     NoSuchOutput {
-        /// Where it is named.
+        /// Path of the entry.
         path: String,
         /// The transaction.
         hash: H256,
-        /// Its outputs.
+        /// Number of its outputs.
         outputs: usize,
         /// The index.
         index: usize,
     },
-    /// The data of a dep group is no list of places.
+    /// The data of a dep group is not a list of out points.
     #[error("{path}: the cell is no dep group: {detail}")]
     NoGroup {
-        /// Where it is named.
+        /// Path of the entry.
         path: String,
-        /// What the decoder says.
+        /// The decoder's message.
         detail: String,
     },
-    /// More than a transaction may have.
+    /// A limit is exceeded.
     #[error("{path}: {count} {what}, at most {count_max} are accepted")]
     TooMany {
-        /// Where.
+        /// Path of the list.
         path: &'static str,
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// How many.
+        /// Actual number.
         count: usize,
-        /// How many there may be.
+        /// Maximum number.
         count_max: usize,
     },
     /// The first transaction of a block.
@@ -72,12 +72,12 @@ pub enum ResolveError {
 /// A transaction with its cells and headers.
 #[derive(Clone)]
 pub struct Resolved {
-    /// All of it.
+    /// The mock transaction.
     pub mock: MockTransaction,
 }
 
 impl Resolved {
-    /// In ckb-debugger's JSON.
+    /// The result as ckb-debugger's JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let repr = ReprMockTransaction::from(self.mock.clone());
@@ -85,7 +85,7 @@ impl Resolved {
         serde_json::to_vec(&repr).unwrap_or_default()
     }
 
-    /// The same for people to read.
+    /// The same, formatted for people.
     #[must_use]
     pub fn to_json_pretty(&self) -> Vec<u8> {
         let repr = ReprMockTransaction::from(self.mock.clone());
@@ -93,7 +93,7 @@ impl Resolved {
     }
 }
 
-/// What is named where.
+/// An out point and its path.
 struct Named {
     path: String,
     place: OutPoint,
@@ -109,30 +109,30 @@ impl Named {
     }
 }
 
-/// Transactions whose cells are used, and where they are.
+/// The transactions whose cells are used, and their positions.
 #[derive(Default)]
 struct Sources {
     transactions: HashMap<H256, TransactionView>,
     positions: HashMap<H256, BlockPosition>,
     bytes: usize,
-    /// Of the transactions, whole.
+    /// Total bytes of the transactions.
     transaction_bytes: usize,
 }
 
 impl ChainNode {
-    /// Gets all cells, headers and extensions that the scripts of `transaction` may look at.
+    /// Fetches all cells, headers and extensions that the scripts of `transaction` can access.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know something, or gives something else; or it does not fit.
+    /// The node is unavailable, lacks an entry, or returns wrong data; or a limit is exceeded.
     pub async fn resolve(&self, transaction: &TransactionView) -> Result<Resolved, ResolveError> {
         self.resolve_with(transaction, true).await
     }
 
-    /// The same, without the blocks of cells where no script can ask for them: those are left out of the mock
-    /// transaction if it names no header.
+    /// Like [`ChainNode::resolve`], but omits the blocks of cells if the transaction names no header, since
+    /// scripts cannot query them then.
     ///
     /// # Errors
-    /// As [`ChainNode::resolve`].
+    /// Those of [`ChainNode::resolve`].
     pub async fn resolve_for_scripts(&self, transaction: &TransactionView) -> Result<Resolved, ResolveError> {
         self.resolve_with(transaction, !transaction.header_deps().is_empty()).await
     }
@@ -181,7 +181,7 @@ impl ChainNode {
         Ok(Resolved { mock: MockTransaction { mock_info: info, tx: transaction.data() } })
     }
 
-    /// Gets the transactions that made these cells.
+    /// Fetches the transactions that created these cells.
     async fn fetch(
         &self,
         sources: &mut Sources,
@@ -201,7 +201,7 @@ impl ChainNode {
         Ok(())
     }
 
-    /// The cells of all cell deps, and of the members of dep groups behind them, each once.
+    /// All cell deps and the members of their dep groups, each once.
     async fn members(
         &self,
         sources: &mut Sources,
@@ -238,8 +238,8 @@ impl ChainNode {
         Ok(all)
     }
 
-    /// The headers that the transaction names. With them scripts may ask which block made a cell: then the
-    /// node has to prove what it says of that.
+    /// The headers that the transaction names. With these, scripts can query which block created a cell, so the
+    /// node must prove that block.
     async fn named_headers(
         &self,
         transaction: &TransactionView,
@@ -274,7 +274,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The cell that is named. Counts its data.
+    /// Returns the cell, and counts its data.
     fn cell(&mut self, named: &Named) -> Result<(CellOutput, Bytes), ResolveError> {
         let (hash, index) = (named.hash(), u32::from(named.place.index()) as usize);
         let transaction = self.transactions.get(&hash);
@@ -297,7 +297,7 @@ impl Sources {
         Ok((output, data))
     }
 
-    /// The block that made it.
+    /// The block that created the cell.
     fn block(&self, named: &Named) -> Option<Byte32> {
         self.positions.get(&named.hash()).map(|place| Byte32::new(place.block_hash.0))
     }
@@ -316,7 +316,7 @@ fn check_counts(transaction: &TransactionView) -> Result<(), ResolveError> {
     Ok(())
 }
 
-/// What an error is about.
+/// The subject of an error.
 fn subject_of(error: &NodeError) -> Option<String> {
     match error {
         NodeError::Refused { request, .. }

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0: calls alone and in batches, with answers in the order of the calls.
+//! JSON-RPC 2.0: single and batched calls, with answers in the order of the calls.
 
 use std::{collections::HashMap, fmt, marker::PhantomData};
 
@@ -18,12 +18,12 @@ use crate::{
 /// Calls of one method.
 pub(crate) struct Calls {
     pub(crate) method: &'static str,
-    /// Parameters of each.
+    /// Parameters of each call.
     pub(crate) parameters: Vec<Vec<Value>>,
 }
 
 impl Calls {
-    /// What the call with this number asks.
+    /// The request of the call with this number.
     fn request(&self, number: usize) -> NodeRequest {
         let first = self.parameters.get(number).and_then(|parameters| parameters.first());
         let of = match first {
@@ -41,7 +41,7 @@ impl Calls {
 
 #[derive(Deserialize)]
 struct Answer<T> {
-    /// A number is all that calls have here; null where a node could not read the call.
+    /// The number of the call; null if the node could not parse the call.
     id: Option<u64>,
     result: Option<T>,
     error: Option<Refusal>,
@@ -53,7 +53,7 @@ struct Refusal {
     message: String,
 }
 
-/// The answer to one call; `None` is the node's null.
+/// The answer to one call; `None` if it is null.
 pub(crate) async fn call<T: DeserializeOwned>(
     transport: &Transport,
     method: &'static str,
@@ -63,7 +63,7 @@ pub(crate) async fn call<T: DeserializeOwned>(
     one(transport, &calls, 0).await
 }
 
-/// The answer to one call of many.
+/// The answer to one of many calls.
 async fn one<T: DeserializeOwned>(
     transport: &Transport,
     calls: &Calls,
@@ -93,8 +93,8 @@ async fn once<T: DeserializeOwned>(
     }
 }
 
-/// What `take` makes of the answers to all calls, in their order. It is given each by its number as soon as
-/// that has come, and no answer is kept: a node can make many that are long.
+/// Maps the answers to all calls by `take`, in order. Passes each answer on as soon as it is parsed, and stores
+/// none, because answers may be many and long.
 pub(crate) async fn batch<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
@@ -121,7 +121,7 @@ pub(crate) async fn batch<T: DeserializeOwned, U>(
     Ok(all)
 }
 
-/// None if the calls have to be made one after the other.
+/// `None` if the node does not support the batch.
 async fn batch_of<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
@@ -139,14 +139,14 @@ async fn batch_of<T: DeserializeOwned, U>(
         return match answer.error {
             Some(refusal) => match refused(transport, calls.request(part[0]), refusal) {
                 later if later.is_passing() => Err(later),
-                // It takes no batches, or none as long.
+                // The node does not accept batches, or none of this length.
                 _ => Ok(None),
             },
             None => Err(senseless(transport, calls.method, "one answer to many calls")),
         };
     }
     let mut by_number: HashMap<usize, Option<U>> = HashMap::with_capacity(part.len());
-    // Of the first call that has gone wrong, in whatever order a node answers.
+    // The error of the first failed call, independent of the order of answers.
     let mut wrong: Option<(usize, NodeError)> = None;
     let heard = |answer: Answer<T>| {
         let number = answer.id.and_then(|id| part.iter().find(|number| **number as u64 == id).copied());
@@ -171,12 +171,12 @@ async fn batch_of<T: DeserializeOwned, U>(
     }
     match wrong {
         Some((_, error)) => Err(error),
-        // None is missing: each was taken.
+        // All answers are present: each was taken.
         None => Ok(Some(part.iter().filter_map(|number| by_number.remove(number).flatten()).collect())),
     }
 }
 
-/// Gives `heard` the answers in `bytes`, each before the next one is read.
+/// Passes each answer in `bytes` to `heard` before parsing the next one.
 fn each_answer<T: DeserializeOwned>(
     transport: &Transport,
     method: &'static str,

@@ -1,5 +1,5 @@
-//! Answers of a node as it writes them. They are read as they come, without a form in between that a long
-//! answer could blow up.
+//! The structure of a node's answers. They are parsed directly, without an intermediate form that a long answer
+//! could inflate.
 
 use std::{fmt, marker::PhantomData};
 
@@ -15,7 +15,7 @@ use serde::{
 
 use crate::limits::LIST_ENTRIES_MAX;
 
-/// Something in molecule's encoding, or in JSON.
+/// A value in molecule encoding or JSON.
 pub(crate) enum Form<T> {
     Hex(JsonBytes),
     Json(Box<T>),
@@ -45,7 +45,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Form<T> {
     }
 }
 
-/// A list of at most [`LIST_ENTRIES_MAX`] entries. Read, an entry can be twenty times as long as its text.
+/// A list of at most [`LIST_ENTRIES_MAX`] entries. A parsed entry can be twenty times as long as its text.
 fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     struct List<T>(PhantomData<T>);
 
@@ -71,7 +71,7 @@ fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Ve
     from.deserialize_seq(List(PhantomData))
 }
 
-/// A transaction. Its hash is not read: it is computed.
+/// A transaction. Its hash is computed, not parsed.
 #[derive(Deserialize)]
 pub(crate) struct TransactionShape {
     version: Version,
@@ -97,7 +97,7 @@ impl From<TransactionShape> for json::Transaction {
     }
 }
 
-/// A header. Its hash is not read: it is computed.
+/// A header. Its hash is computed, not parsed.
 #[derive(Deserialize)]
 pub(crate) struct HeaderShape {
     version: Version,
@@ -183,7 +183,7 @@ pub(crate) struct TransactionAnswer {
     pub(crate) tx_status: StatusShape,
 }
 
-/// Where a transaction is.
+/// The state of a transaction.
 #[derive(Deserialize)]
 pub(crate) struct StatusShape {
     pub(crate) status: json::Status,
@@ -218,7 +218,7 @@ pub(crate) struct DataShape {
     pub(crate) hash: H256,
 }
 
-/// What is used of the answer to `get_consensus`.
+/// The used fields of the answer to `get_consensus`.
 #[derive(Deserialize)]
 pub(crate) struct ConsensusAnswer {
     pub(crate) id: String,

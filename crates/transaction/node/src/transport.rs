@@ -1,5 +1,4 @@
-//! Requests over HTTP: bounded, timed, and sent again where that may help. There is no proxy and no other host
-//! than the one that is named.
+//! HTTP requests with limits, timeouts and retries. Uses no proxy, and no other host than the configured one.
 
 use std::{
     error::Error,
@@ -13,11 +12,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::{error::NodeError, options::NodeOptions};
 
-/// A node that can be asked.
+/// The HTTP client of a node.
 #[derive(Clone)]
 pub(crate) struct Transport {
     url: String,
-    /// As people are told of it: without its path, which may be a secret.
+    /// The address in messages: without its path, which may be secret.
     name: String,
     client: Client,
     options: NodeOptions,
@@ -31,24 +30,24 @@ impl Transport {
             .redirect(Policy::none())
             .connect_timeout(options.connect_time)
             .user_agent(concat!("antares/", env!("CARGO_PKG_VERSION")));
-        // Without encryption no authorities are needed.
+        // Without encryption, no root certificates are needed.
         let client = if uri.scheme_str() == Some("http") { client.tls_certs_only([]) } else { client };
         let client = client.build().map_err(|_| NodeError::NoAuthorities)?;
         Ok(Self { url: text.to_owned(), name: public(text), client, options })
     }
 
-    /// The node, for people.
+    /// The node's name for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// For a request that is not made yet.
+    /// Retries for a new request.
     pub(crate) fn retries(&self) -> Retries {
         let NodeOptions { attempts, backoff, backoff_max, .. } = self.options;
         Retries { attempts, wait: backoff, wait_max: backoff_max }
     }
 
-    /// The answer to `body`, a request about `method`, which is JSON.
+    /// Sends `body`, a JSON request of `method`, and returns the answer.
     pub(crate) async fn post(&self, method: &'static str, body: Bytes) -> Result<Bytes, NodeError> {
         let seconds = self.options.call_time.as_secs();
         let late = || NodeError::TooSlow { url: self.name.clone(), seconds };
@@ -84,7 +83,7 @@ impl Transport {
     }
 }
 
-/// How often a request is made again.
+/// The remaining attempts of a request.
 pub(crate) struct Retries {
     attempts: u32,
     wait: Duration,
@@ -92,7 +91,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Whether it is made again, after a wait, where it ended with `error`.
+    /// Waits and returns true if the request should be repeated after `error`.
     pub(crate) async fn is_left(&mut self, error: Option<&NodeError>) -> bool {
         self.attempts = self.attempts.saturating_sub(1);
         let Some(error) = error.filter(|error| error.is_passing() && self.attempts > 0) else { return false };
@@ -127,7 +126,7 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// `url` as far as it holds no secret: its scheme and host.
+/// The non-secret part of `url`: its scheme and host.
 pub(crate) fn public(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -135,10 +134,10 @@ pub(crate) fn public(url: &str) -> String {
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
-/// The address, checked.
+/// Parses and checks the address.
 ///
 /// # Errors
-/// It is none of `http://HOST[:PORT][/PATH]` and the same with `https`.
+/// It does not have the form `http[s]://HOST[:PORT][/PATH]`.
 fn parse_url(url: &str) -> Result<Uri, NodeError> {
     let wrong = |problem| NodeError::Address { url: public(url), problem };
     let uri: Uri = url.parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;

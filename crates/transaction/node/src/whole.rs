@@ -1,4 +1,4 @@
-//! A transaction with the witnesses that its block vouches for.
+//! A transaction with witnesses that its block covers.
 
 use std::collections::HashMap;
 
@@ -18,14 +18,14 @@ use crate::{
     shapes::ProofAnswer,
 };
 
-/// A transaction, all of it, and its block.
+/// A complete transaction and its block.
 #[derive(Clone, Debug)]
 pub struct WholeTransaction {
-    /// The transaction. If it is in a block, its witnesses are those that the block's header covers.
+    /// The transaction. If it is in a block, the block's header covers its witnesses.
     pub transaction: TransactionView,
-    /// Header of its block; none while it is in the pool. Then nothing covers its witnesses.
+    /// Header of its block; `None` in the pool, where nothing covers its witnesses.
     pub header: Option<HeaderView>,
-    /// Its cycles, as the node says.
+    /// Its cycles, unverified.
     pub cycles: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl ChainNode {
     /// A transaction with its witnesses.
     ///
     /// # Errors
-    /// The node cannot be asked, does not know it, or gives something else.
+    /// The node is unavailable, does not know it, or returns something else.
     pub async fn whole(&self, hash: &H256) -> Result<WholeTransaction, NodeError> {
         let found = self.transaction(hash).await?;
         let TransactionState::Committed(place) = found.state else {

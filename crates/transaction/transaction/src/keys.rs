@@ -1,5 +1,5 @@
-//! Keys of the mock information that ckb-debugger would pass over, though they are meant for one that may be
-//! left out: without it the transaction is another one. All other keys that it passes over are notes.
+//! Detects misspelt optional keys of the mock information. ckb-debugger ignores them, which changes the
+//! transaction's meaning. All other unknown keys are notes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::error::{MockError, Problem};
 
-/// Changed letters of a key that is meant for another one.
+/// Maximum changed letters of a misspelt key.
 const CHANGES_MAX: usize = 2;
 
 type Keys = BTreeMap<String, IgnoredAny>;
@@ -23,7 +23,7 @@ struct Cells {
     cell_deps: Vec<Keys>,
 }
 
-/// Refuses such keys in `text`, which is a mock transaction.
+/// Rejects such keys in `text`, a mock transaction.
 pub(crate) fn check(text: &[u8]) -> Result<(), MockError> {
     let (Some(info), Some(cells)) = (read::<Keys>(text), read::<Cells>(text)) else { return Ok(()) };
     check_level("mock_info", &info, "extensions")?;

@@ -14,10 +14,10 @@ const INPUT: u64 = 1;
 const OUTPUT: u64 = 2;
 const CELL_DEP: u64 = 3;
 
-/// Cells that are told of.
+/// Maximum reported cells.
 const NEAR_MAX: usize = 4;
 
-/// A cell that may be the one with the code.
+/// A cell that may contain the missing code.
 struct Near {
     path: String,
     data_hash: Byte32,

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Characters of a value that are told.
+/// Maximum reported characters of a value.
 const QUOTED_CHARS_MAX: usize = 40;
 
-/// Beginnings of what parsers say, with what is told instead; `…` stands for the rest.
+/// Prefixes of parser messages with their replacements; `…` stands for the rest.
 const WORDS: [(&str, &str); 14] = [
     ("missing field `", "the key `…"),
     ("invalid type: null", "null stands where a value is needed"),
@@ -23,9 +23,9 @@ const WORDS: [(&str, &str); 14] = [
     ("expected value", "this is no JSON"),
 ];
 
-/// What is told of what a parser says.
+/// Rewords a parser's message.
 pub(crate) fn worded(detail: &str) -> String {
-    // What parsers expect is named by their own types.
+    // Parsers name the expected value by its Rust type.
     let (said, expected) = detail.split_once(", expected ").unwrap_or((detail, ""));
     let length = said.strip_prefix("invalid length ").and_then(|length| length.parse::<usize>().ok());
     if let Some(length) = length.filter(|_| expected == "even length") {

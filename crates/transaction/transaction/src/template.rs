@@ -164,7 +164,7 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
     Ok(found)
 }
 
-/// The first word of what has the form of a placeholder.
+/// The first word of text in the form of a placeholder.
 fn misspelt(inside: &str) -> Option<&str> {
     let line = inside.lines().next()?;
     let (word, argument) = line[..line.find("}}")?].trim().split_once(' ')?;

@@ -22,8 +22,8 @@ struct Segment {
 
 /// The ELF of `guest`.
 ///
-/// If its memory cannot be read. Also if the page below its lowest bytes, which gets the entry code, does not
-/// exist or is too far away.
+/// Its memory cannot be read, or the page below its lowest bytes, which gets the entry code, does not exist or
+/// is too far away.
 pub(crate) fn elf_of(guest: &mut dyn Guest) -> Result<Vec<u8>, GuestError> {
     let mut segments = segments(guest)?;
     let first = segments.first().map_or(0, |segment| segment.start / PAGE_BYTES * PAGE_BYTES);

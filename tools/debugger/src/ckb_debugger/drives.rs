@@ -1,14 +1,14 @@
-//! What Windows makes of a path's text before it looks for a file: devices, streams beside a file's content,
-//! shares of other machines. A script would reach them from any folder, some by being looked for alone.
+//! Detects paths with a special meaning on Windows: devices, alternate data streams, shares of other machines.
+//! Scripts could reach them from any folder, in some cases by a mere lookup.
 
-/// Names that are devices in every folder, on some versions with any ending.
+/// Device names in every folder, on some versions with any extension.
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
-/// Those with a digit behind them; the last three digits are in Latin-1.
+/// Device names followed by a digit; the last three digits are in Latin-1.
 const PORTS: [&str; 2] = ["COM", "LPT"];
 const PORT_DIGITS: &str = "0123456789¹²³";
 
-/// Whether `path` is a file's on a drive, or relative to one, so that looking for it asks nobody else. One
-/// that the user named may be on a share: asking for it sends the user's name and proof of password there.
+/// Whether `path` is on a drive, or relative, so that its lookup contacts no other machine. A path from the
+/// user may be on a share: its lookup sends the user's name and password proof there.
 pub(crate) fn is_plain(path: &str, is_named: bool) -> bool {
     below_root(path, is_named).is_some_and(|names| names.split(is_separator).all(is_plain_name))
 }
@@ -17,14 +17,14 @@ fn is_separator(letter: char) -> bool {
     matches!(letter, '/' | '\\')
 }
 
-/// What comes behind the drive or the share.
+/// The path after the drive or the share.
 fn below_root(path: &str, is_named: bool) -> Option<&str> {
     let Some(share) = path.strip_prefix(is_separator).and_then(|path| path.strip_prefix(is_separator)) else {
         return Some(below_drive(path).unwrap_or(path));
     };
     let (server, below) = share.split_once(is_separator).filter(|_| is_named)?;
     match server {
-        // What `canonicalize` gives, which tools pass on.
+        // The result of `canonicalize`, which tools pass on.
         "?" => below_drive(below).filter(|names| names.starts_with(is_separator)),
         "." => None,
         _ => Some(below),
@@ -39,7 +39,7 @@ fn is_plain_name(name: &str) -> bool {
     if matches!(name, "" | "." | "..") {
         return true;
     }
-    // Points and spaces at an end are dropped in some places, and not in others.
+    // Some versions drop trailing dots and spaces, others do not.
     let is_exact = !name.ends_with(['.', ' ']);
     let is_text = name.chars().all(|letter| letter >= ' ' && !r#"<>:"|?*"#.contains(letter));
     is_exact && is_text && !is_device(name)

@@ -1,6 +1,5 @@
-//! Mode fast: the interpreter begins at once, in a process of its own that can ask the host for files. Where
-//! the script takes long and has asked for nothing, native code begins beside it, and who is done first has
-//! the answer.
+//! Mode fast: the interpreter starts at once, in a separate process that can request files from the host. If
+//! the script takes long and has requested nothing, native code runs concurrently, and the first result wins.
 
 use std::{
     mem,
@@ -21,18 +20,18 @@ use super::{
     words::Words,
 };
 
-/// What is done by then needs no native code, even if there is some.
+/// Time after which native code starts, if it exists.
 const HEAD_START: Duration = Duration::from_millis(10);
-/// What is done by then behind it is not worth a compile.
+/// Further time after which a compile starts.
 const COMPILE_AFTER: Duration = Duration::from_millis(100);
-/// What a script whose exit code is not 0 ends with.
+/// Exit status for a script with a nonzero exit code.
 const REFUSED: u8 = 254;
 
-/// Who has the answer.
+/// The source of the answer.
 enum Answer {
-    /// Nobody yet; what the interpreter's script has written so far.
+    /// Undecided; the lines of the interpreted script so far.
     Open(Vec<String>),
-    /// The interpreter, which has told everything.
+    /// The interpreter, whose lines are printed.
     Interpreter,
 }
 
@@ -65,7 +64,7 @@ pub(crate) fn run(
     }
     thread::scope(|scope| {
         scope.spawn(|| {
-            // What goes wrong here goes on there. It is the only other one that ends this process.
+            // If this fails, the interpreter continues. Apart from it, only this thread ends the process.
             if let Some(raced) = rival.race(target, cycles_max) {
                 win(&raced, &answer);
             }
@@ -73,26 +72,26 @@ pub(crate) fn run(
         let end = running.hear(&mut hears, None).and_then(|_| take_last(&last));
         let status = end.map_or_else(|stop| stop.exit(), print_end);
         drop(running);
-        // The other one, who is at work for nothing now, ends with this process.
+        // The rival, whose work is useless now, ends with this process.
         process::exit(status.into())
     })
 }
 
-/// What came of a job, once it has its last word.
+/// The result of a job, from its last message.
 type Last<T> = Arc<Mutex<Option<T>>>;
 
 fn take_last<T>(last: &Last<T>) -> Result<T, Ending> {
     mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner)).ok_or_else(Ending::lost)
 }
 
-/// Serves what the script asks for, and keeps how it ended.
+/// Serves the script's requests, and stores its end.
 fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>) -> Hears {
     let (last, answer) = (last.clone(), answer.clone());
     Box::new(move |news| {
         match news {
             HostedNews::Line { text, .. } => print_or_hold(&answer, text),
             HostedNews::Call(call) => {
-                // From here on, what the script does is seen: nobody else may do it once more.
+                // From here on, the script has external effects, so it must not run again.
                 settle(&answer);
                 return Ok(Some(host.answer(call)));
             }
@@ -110,7 +109,7 @@ fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>)
     })
 }
 
-/// Prints a line, or keeps it until it is clear whose lines are printed.
+/// Prints a line, or stores it while the source of the answer is undecided.
 fn print_or_hold(answer: &Mutex<Answer>, text: String) {
     let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
     match &mut *answer {
@@ -124,7 +123,7 @@ fn print_or_hold(answer: &Mutex<Answer>, text: String) {
     }
 }
 
-/// Lets the interpreter have the answer. Where native code has it, this never comes back.
+/// Decides for the interpreter. Does not return if native code has won.
 fn settle(answer: &Mutex<Answer>) {
     take(&mut answer.lock().unwrap_or_else(PoisonError::into_inner));
 }
@@ -140,7 +139,7 @@ fn ended(end: HostedEnd) -> Result<ExitCode, Ending> {
     Ok(ExitCode::from(print_end(end)))
 }
 
-/// Prints how it ended, and gives the status of that.
+/// Prints the end of the script, and returns the exit status.
 fn print_end(end: HostedEnd) -> u8 {
     match end.result {
         Ok((code, cycles)) => {
@@ -158,18 +157,18 @@ pub(crate) fn status(code: i8) -> ExitCode {
     if code == 0 { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
 }
 
-/// Ends this process with an answer, if the interpreter has not got it yet.
+/// Ends this process with the answer, unless the interpreter has won.
 fn win(raced: &Raced, answer: &Mutex<Answer>) {
     let answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
     if let Answer::Open(_) = &*answer {
         raced.lines.iter().for_each(|line| lines::log(line));
         lines::result(raced.exit_code, raced.cycles);
-        // The lock is held, so that nobody else says anything.
+        // The lock is still held, so that nothing else is printed.
         process::exit(if raced.exit_code == 0 { 0 } else { REFUSED.into() });
     }
 }
 
-/// Tells what an instruction is.
+/// Prints a decoded instruction.
 pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, Ending> {
     let text =
         words.args.first().ok_or_else(|| Ending::senseless("which instruction? a number is missing"))?;

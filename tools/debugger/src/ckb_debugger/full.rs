@@ -1,8 +1,7 @@
-//! Modes full and probe: a script step by step, the VMs that it begins, and one of them looked at closely.
+//! Modes full and probe: runs a script step by step, and observes its VMs, one of them in detail.
 //!
-//! The original runs the whole twice to see which VMs there are and what their system calls give, and then
-//! one VM alone, with the answers that it saw. Here one run tells all of it, and the lines are those of
-//! three.
+//! The original runs everything twice to find the VMs and the results of their system calls, and then runs
+//! one VM with these results. Here, one run collects all data and prints the lines of three.
 
 use std::{
     collections::BTreeMap,
@@ -28,23 +27,23 @@ use super::{
     words::{Mode, Words},
 };
 
-/// Columns of the tree before where a program is.
+/// Width of the tree column before a program's location.
 const TREE_COLUMNS: usize = 32;
-/// Debug output that is kept to be printed three times, bytes.
+/// Maximum bytes of debug output to store for printing it three times.
 const LOG_BYTES_MAX: usize = 64 << 20;
 
-/// What was seen.
+/// The collected data.
 pub(crate) struct Seen {
     pub(crate) end: HostedEnd,
-    /// Debug output, with the VM that wrote it.
+    /// Debug output with its VM.
     log: Vec<(u64, String)>,
     calls: Vec<CallNode>,
     reached: Vec<u64>,
-    /// The program that was looked at.
+    /// The observed program.
     elf: Vec<u8>,
 }
 
-/// What is seen while it runs.
+/// The observations during a run.
 struct Observations {
     host: Host,
     log: Vec<(u64, String)>,
@@ -52,7 +51,7 @@ struct Observations {
     calls: Vec<CallNode>,
     reached: Vec<u64>,
     steps: Option<BufWriter<File>>,
-    /// Of the steps.
+    /// Path of the step log.
     path: PathBuf,
     end: Option<HostedEnd>,
 }
@@ -116,7 +115,7 @@ pub(crate) fn run(
     if let Some(stopped) = &seen.end.stopped {
         return Ok(print_stopped(stopped, &seen.elf, words.enable_flamegraph));
     }
-    // A program whose place another one took has that one's exit code.
+    // A replaced program has the exit code of its replacement.
     let last = seen.end.vms.iter().rev().find(|seen| seen.vm == vm);
     let code = last.and_then(|seen| seen.exit_code).unwrap_or(code);
     if words.mode() == Mode::Probe {
@@ -134,7 +133,7 @@ pub(crate) fn run(
     Ok(status(code))
 }
 
-/// Runs it, with at most so many cycles, and prints the lines of the two runs that come first.
+/// Runs the script with at most this many cycles, and prints the lines of the first two runs.
 pub(crate) fn gather(
     words: &Words,
     target: &ChosenScript,
@@ -152,14 +151,14 @@ pub(crate) fn gather(
     Ok(seen)
 }
 
-/// Runs it, and gives what was seen.
+/// Runs the script, and returns the collected data.
 fn observe(
     words: &Words,
     target: &ChosenScript,
     (cycles_max, watch): (u64, Watch),
     (runner, host): (Box<dyn ScriptRunner>, Host),
 ) -> Result<Seen, Ending> {
-    // What is looked at may end sooner, by its own cycles; the rest goes on.
+    // The observed VM may stop earlier, by its own cycles; the rest continues.
     let job = target.job(words, cycles_max, Some(watch));
     let path = &words.steplog_output;
     let steps = match watch.steps {
@@ -181,7 +180,7 @@ fn observe(
     Ok(Seen { end, log, calls, reached: mem::take(&mut looks.reached), elf })
 }
 
-/// The lines of one run of the whole.
+/// Prints the lines of one complete run.
 fn print_pass(seen: &Seen) {
     seen.log.iter().for_each(|(_, line)| lines::log(line));
     match &seen.end.result {
@@ -190,7 +189,7 @@ fn print_pass(seen: &Seen) {
     }
 }
 
-/// Prints which program began which, if one did.
+/// Prints the tree of programs, if there is more than one.
 fn print_tree(vms: &[WatchedVm]) {
     if vms.len() > 1 {
         let mut below: BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>> = BTreeMap::new();
@@ -199,7 +198,7 @@ fn print_tree(vms: &[WatchedVm]) {
     }
 }
 
-/// Prints what `parent` began, each behind `stem`, and what is below.
+/// Prints the children of `parent`, each after `stem`, and their descendants.
 fn print_children(
     below: &BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>>,
     parent: Option<(u64, u64)>,
@@ -222,7 +221,7 @@ fn print_children(
     }
 }
 
-/// What ckb calls the lists of cells.
+/// ckb's names of the lists of cells.
 fn list(source: u64) -> &'static str {
     match source {
         1 => "input",
@@ -235,7 +234,7 @@ fn list(source: u64) -> &'static str {
     }
 }
 
-/// Prints where a VM was left before its end.
+/// Prints the state of a VM that was stopped before its end.
 fn print_stopped(stopped: &StoppedVm, elf: &[u8], has_names: bool) -> ExitCode {
     lines::error(&stopped.error);
     let names = has_names.then(|| DebuggerNames::of(elf));
@@ -249,7 +248,7 @@ fn print_stopped(stopped: &StoppedVm, elf: &[u8], has_names: bool) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Writes each call on a line, behind all that it is under.
+/// Writes each call on a line, after its callers.
 fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let names = DebuggerNames::of(&seen.elf);
@@ -269,13 +268,13 @@ fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
     file.flush()
 }
 
-/// Writes which lines of the files that are there were reached, as LCOV.
+/// Writes the reached lines of existing files as LCOV.
 fn write_coverage(path: &Path, seen: &Seen, words: &Words) -> io::Result<()> {
     let sources = Sources::below(std::env::current_dir().into_iter().chain(words.allow_path.iter().cloned()));
     let mut file = BufWriter::new(File::create(path)?);
     let lines = DebuggerNames::of(&seen.elf).lines(seen.reached.iter().copied());
     for (name, hit) in lines {
-        // LCOV names files as they are, so the end of a name alone finds none.
+        // LCOV contains full names, so a suffix must not match another file.
         let source = Path::new(&name).exists().then(|| sources.read(&name));
         let Some(source) = source.flatten() else { continue };
         let (mut lines, mut lines_hit) = (0, 0);

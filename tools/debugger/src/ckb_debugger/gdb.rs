@@ -1,4 +1,4 @@
-//! Mode gdb: gdbs, one after the other, each with a run of its own.
+//! Mode gdb: serves gdb clients sequentially, each with a run of its own.
 
 use std::{net::TcpListener, process::ExitCode};
 
@@ -12,7 +12,7 @@ use super::{
     words::Words,
 };
 
-/// Serves gdbs until somebody ends the program.
+/// Serves gdb clients until the program is ended.
 pub(crate) fn serve(
     words: &Words,
     target: &ChosenScript,
@@ -23,7 +23,7 @@ pub(crate) fn serve(
     let vm = words.vm().unwrap_or_default();
     let watch = Watch { vm, cycles_max: u64::MAX, ..Watch::default() };
     let seen = full::gather(words, target, (cycles_max, watch), with)?;
-    // What the script does is known from here on.
+    // The script's end is already known.
     let tell_end = || match (&seen.end.result, seen.end.vms.iter().find(|seen| seen.vm == vm)) {
         (Ok((code, _)), Some(of_vm)) => lines::result(of_vm.exit_code.unwrap_or(*code), of_vm.cycles),
         (Ok((code, cycles)), None) => lines::result(*code, *cycles),
@@ -41,7 +41,7 @@ pub(crate) fn serve(
         let (stream, peer) = listener.accept().map_err(failed)?;
         say(format_args!("Accepted connection from: {peer}, booting VM"));
         let run = target.job(words, cycles_max, None);
-        // Who has a script alone gives it to gdb, as guides say.
+        // A user with only a script passes it to gdb, as guides recommend.
         let has_file = words.bin.is_some();
         let job = HostedDebug {
             run,

@@ -1,5 +1,5 @@
-//! What a script asks of the host: files by numbers that are ours, the three standard streams, time, chance,
-//! and the file that is fed to it.
+//! The host of a script: files by artificial numbers, the standard streams, time, random numbers, and the input
+//! file.
 
 use std::{
     collections::HashMap,
@@ -14,9 +14,9 @@ use antares_profile_view::DebuggerNames;
 
 use super::{lines::say, paths::Allowed, streams::Streams};
 
-/// Bytes of `struct stat` as guests have it.
+/// Bytes of the guest's `struct stat`.
 const STAT_BYTES: usize = 128;
-/// Where its mode, number of links, size and block size are.
+/// Offsets of its mode, number of links, size and block size.
 const STAT_MODE: usize = 16;
 const STAT_LINKS: usize = 20;
 const STAT_SIZE: usize = 48;
@@ -27,15 +27,15 @@ const STAT_BLOCK: usize = 56;
 pub(crate) struct Host {
     pub(crate) allowed: Allowed,
     pub(crate) streams: Streams,
-    /// What is fed to the script.
+    /// The script's input.
     pub(crate) input: Option<Vec<u8>>,
-    /// Where an ELF of the script goes that asks for it.
+    /// Path for an ELF dump, if the script requests one.
     pub(crate) dump: Option<PathBuf>,
-    /// How much of the input each VM has read.
+    /// Number of input bytes that each VM has read.
     read: HashMap<u64, usize>,
-    /// Which of the standard streams are not closed.
+    /// Which standard streams are open.
     standard: [bool; 3],
-    /// The program that is watched.
+    /// The observed program.
     pub(crate) watched: Option<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl Host {
         Self { allowed, streams, input, dump, read, standard: [true; 3], watched: None }
     }
 
-    /// Does what a script asks for.
+    /// Serves a script's request.
     pub(crate) fn answer(&mut self, call: HostCall) -> HostAnswer {
         let value = |value| HostAnswer { value, ..HostAnswer::default() };
         let filled = |(value, bytes)| HostAnswer { value, bytes, error: None };
@@ -54,7 +54,7 @@ impl Host {
         match call {
             HostCall::Close(number) => value(self.close(number)),
             HostCall::Seek(number, ..) => {
-                // Standard streams may be files, but where they are is no business of a script's.
+                // Standard streams may be files, but their position is not a script's concern.
                 complain(if self.is_open(number) { "ESPIPE" } else { "EBADF" });
                 value(-1)
             }
@@ -123,7 +123,7 @@ impl Host {
         if written.is_ok() { i64::try_from(bytes.len()).unwrap_or(-1) } else { complain("EPIPE") }
     }
 
-    /// That a standard stream is a device for characters, or a pipe, and nothing else of it.
+    /// Describes a standard stream as a character device or a pipe, without further details.
     fn stat(&self, number: i32) -> (i64, Vec<u8>) {
         const CHARACTERS: u32 = 0o020_620;
         if !self.is_open(number) {
@@ -137,7 +137,7 @@ impl Host {
         (0, stat)
     }
 
-    /// The next bytes of the input, for a VM that reads it from its beginning; -1 at its end.
+    /// The next bytes of the input, which each VM reads from its start; -1 at its end.
     fn input(&mut self, vm: u64, bytes: u64) -> (i64, Vec<u8>) {
         let content = self.input.as_deref().unwrap_or_default();
         let at = self.read.entry(vm).or_default();
@@ -169,13 +169,13 @@ impl Host {
     }
 }
 
-/// Says what is wrong with a descriptor, as the original does, and gives what the call gives then.
+/// Prints an error about a descriptor like the original, and returns the call's result.
 fn complain(what: &str) -> i64 {
     say(format_args!("Error: {what}"));
     -1
 }
 
-/// A number that nobody can tell.
+/// An unpredictable number.
 fn random() -> i64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(SystemTime::now()).cast_signed()

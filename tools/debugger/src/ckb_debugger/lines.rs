@@ -1,4 +1,4 @@
-//! The lines of ckb-debugger, which other programs read.
+//! ckb-debugger's output lines, which other programs parse.
 
 use std::{
     fmt,
@@ -24,12 +24,12 @@ impl fmt::Display for Cycles {
     }
 }
 
-/// Prints a line. Who reads it may have gone away.
+/// Prints a line. Ignores errors, because the reader may be gone.
 pub(crate) fn say(line: impl fmt::Display) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Prints a line of debug output, if there is anything in it. A terminal is not commanded by it.
+/// Prints a line of debug output, unless it is empty. Escapes terminal commands.
 pub(crate) fn log(text: &str) {
     let text = text.trim_end_matches('\n');
     if text.is_empty() {
@@ -42,13 +42,13 @@ pub(crate) fn log(text: &str) {
     }
 }
 
-/// Prints how a script ended.
+/// Prints the result of a script.
 pub(crate) fn result(code: i8, cycles: u64) {
     say(format_args!("Run result: {code}"));
     say(format_args!("All cycles: {}", Cycles(cycles)));
 }
 
-/// Prints how the VM ended a script.
+/// Prints the VM's error.
 pub(crate) fn error(text: &str) {
     say(format_args!("Run result: {text}"));
 }

@@ -1,4 +1,4 @@
-//! Which files a script may open: those in folders that its user named, and files that its user named
+//! The files that a script may open: those in folders that the user named, and files that the user named
 //! themselves.
 
 use std::{
@@ -10,23 +10,23 @@ use std::{
 
 use antares_profile_view::printable;
 
-/// Folders for scripts, beside those on the command line, for tools that pass none: separated as in `PATH`.
+/// Additional folders for scripts, for tools that pass no options: separated as in `PATH`.
 const VARIABLE: &str = "ANTARES_DEBUGGER_PATHS";
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// What a script may open.
+/// Files that a script may open.
 #[derive(Debug, Default)]
 pub(crate) struct Allowed {
-    /// Without links; to be read.
+    /// Readable folders, without links.
     folders: Vec<PathBuf>,
-    /// Those of them that were named as folders: to be written, too.
+    /// Those of them that were named as folders: also writable.
     writable: Vec<PathBuf>,
-    /// As the script has them, too.
+    /// Named files, as the script has their names.
     files: Vec<PathBuf>,
     has_reported: bool,
 }
 
-/// How a file is to be opened.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) read: bool,
@@ -38,8 +38,8 @@ pub(crate) struct Access {
 }
 
 impl Allowed {
-    /// The folders of `named` files, `folders`, and `files` if they are what a script asks for in the same
-    /// words.
+    /// Permits the folders of `named` files, `folders`, and each of `files` that a script requests by exactly
+    /// that name.
     pub(crate) fn new<'a>(
         named: impl Iterator<Item = &'a Path>,
         folders: &[PathBuf],
@@ -56,10 +56,10 @@ impl Allowed {
         Self { folders, writable, files: files.collect(), has_reported: false }
     }
 
-    /// Opens the file that a script calls `name`.
+    /// Opens the file with the script's `name`.
     ///
     /// # Errors
-    /// It may not, or the system says why not.
+    /// Access is denied, or the system's error.
     pub(crate) fn open(&mut self, name: &[u8], access: Access) -> io::Result<File> {
         let path = &called(name).ok_or(io::ErrorKind::InvalidInput)?;
         let is_named = self.files.iter().any(|file| file == path);
@@ -80,7 +80,7 @@ impl Allowed {
             self.warn_denied(path, writes);
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        // Opening a pipe waits, and devices do what they do.
+        // Opening a pipe blocks, and opening a device may have side effects.
         if fs::symlink_metadata(&real).is_ok_and(|found| !found.is_file()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -102,7 +102,7 @@ impl Allowed {
     }
 }
 
-/// Whether a file that its user named is what it seems, from the current folder on.
+/// Whether a named file is not a link, and not hidden below the current folder.
 fn may_write(path: &Path, real: &Path) -> bool {
     let here = std::env::current_dir().and_then(|here| canonical(&here)).unwrap_or_default();
     let outside = || Path::new(real.file_name().unwrap_or_default());
@@ -110,56 +110,56 @@ fn may_write(path: &Path, real: &Path) -> bool {
     !is_link && !is_hidden(real.strip_prefix(here).unwrap_or_else(|_| outside()))
 }
 
-/// Whether a part of `path` begins with a dot.
+/// Whether a component of `path` starts with a dot.
 fn is_hidden(path: &Path) -> bool {
     path.iter().any(|part| part.as_encoded_bytes().starts_with(b"."))
 }
 
-/// The folders in a list.
+/// Splits a list of folders.
 #[cfg(not(target_os = "wasi"))]
 fn split(list: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(list).collect()
 }
 
-/// The same where the standard library has no such lists.
+/// The same if the standard library does not support such lists.
 #[cfg(target_os = "wasi")]
 fn split(list: &OsStr) -> Vec<PathBuf> {
     list.to_string_lossy().split(':').map(PathBuf::from).collect()
 }
 
-/// The path that a script calls by these bytes.
+/// The path with this name.
 #[cfg(unix)]
 fn called(name: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
-/// The same where paths are text.
+/// The same if paths are text.
 #[cfg(not(unix))]
 fn called(name: &[u8]) -> Option<PathBuf> {
     std::str::from_utf8(name).ok().map(PathBuf::from)
 }
 
-/// Whether asking the system where `path` leads does nothing but that.
+/// Whether resolving `path` has no side effects.
 #[cfg(windows)]
 fn may_resolve(path: &Path, is_named: bool) -> bool {
     path.to_str().is_some_and(|path| crate::ckb_debugger::drives::is_plain(path, is_named))
 }
 
-/// The same where a path is names and separators, and nothing else.
+/// The same if paths only consist of names and separators.
 #[cfg(not(windows))]
 fn may_resolve(_path: &Path, _is_named: bool) -> bool {
     true
 }
 
-/// `path` from the root on, without links.
+/// The absolute `path` without links.
 #[cfg(not(target_os = "wasi"))]
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// The same where the system cannot tell: there is no way out of the folders that the host has opened, and
-/// links inside of them are not followed.
+/// The same without support by the system: paths cannot leave the folders that the host has opened, and links
+/// inside of them are not followed.
 #[cfg(target_os = "wasi")]
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     use std::path::Component;
@@ -181,11 +181,11 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::metadata(&real).map(|_| real)
 }
 
-/// `path` without links. The last part of a file that `may_be_new` need not be there.
+/// `path` without links. The last component may be missing if the file `may_be_new`.
 fn real(path: &Path, may_be_new: bool) -> io::Result<PathBuf> {
     match canonical(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_new => {
-            // A link that leads nowhere would be followed where it is opened.
+            // A dangling link would be followed on opening.
             if fs::symlink_metadata(path).is_ok() {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
@@ -207,7 +207,7 @@ mod tests {
         Access { read: false, write: true, append: false, truncate: true, create: true, create_new: false };
     const DENIED: Option<io::ErrorKind> = Some(io::ErrorKind::PermissionDenied);
 
-    /// Two folders, of which the script of one is named, and a file of the other.
+    /// Two folders: a script of one and a file of the other are named.
     struct Folders {
         _root: tempfile::TempDir,
         inside: PathBuf,
@@ -295,7 +295,7 @@ mod tests {
         assert!(!outside.join("new").exists());
     }
 
-    /// `drives.rs` has more of them; here they are opened.
+    /// `drives.rs` tests more names; this test opens them.
     #[cfg(windows)]
     #[test]
     fn what_windows_reads_into_names_does_not_lead_out() {

@@ -1,4 +1,4 @@
-//! Who runs a script, and who might be sooner.
+//! Interfaces to whatever runs scripts, including a faster rival.
 
 use std::{net::TcpStream, time::Instant};
 
@@ -6,55 +6,54 @@ use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNe
 
 use super::{stopped::Ending, target::ChosenScript};
 
-/// Hears the news of a job as they come, and answers those that are calls. Nothing comes behind the last
-/// word. An error ends the job.
+/// Processes the messages of a job as they arrive, and answers calls. Nothing follows the last message. An
+/// error ends the job.
 pub type Hears = Box<dyn FnMut(HostedNews) -> Result<Option<HostAnswer>, Ending> + Send>;
 
-/// Who runs a script, step by step or not: a process of its own, or this one.
+/// Runs a script: in a separate process, or in this one.
 pub trait ScriptRunner: Send {
-    /// Begins `job`. The process has one thread then.
+    /// Starts `job`. The process has one thread at that time.
     ///
     /// # Errors
-    /// Nothing can run it.
+    /// The script cannot run.
     fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending>;
 }
 
-/// A job that was begun.
+/// A started job.
 pub trait RunningScript {
-    /// Tells `hears` of it, until its last word or until it is so late. Whether its last word was heard.
+    /// Passes messages to `hears` until the last one or the deadline. Returns whether the last one came.
     ///
     /// # Errors
     /// Those of `hears`, or [`Ending::lost`].
     fn hear(&mut self, hears: &mut Hears, until: Option<Instant>) -> Result<bool, Ending>;
 }
 
-/// Who may have the answer sooner, for a script that takes long and asks its host for nothing.
+/// May have the answer sooner, for a script that takes long and requests nothing from its host.
 pub trait Rival: Sync {
-    /// Whether it has to do with the script what takes long, before it can begin.
+    /// Whether it can start without slow preparation.
     fn is_ready(&self, target: &ChosenScript) -> bool;
 
-    /// How the script ends, if it comes to an end of its own.
+    /// The end of the script, if it ends by itself.
     fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced>;
 }
 
-/// How a script ended in a [`Rival`].
+/// The end of a script in a [`Rival`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raced {
-    /// Its debug output: all of it.
+    /// Its complete debug output.
     pub lines: Vec<String>,
-    /// What it exited with.
+    /// Its exit code.
     pub exit_code: i8,
-    /// What it took.
+    /// Its cycles.
     pub cycles: u64,
 }
 
-/// Who serves a gdb.
+/// Serves a gdb client.
 pub trait GdbServer: Sync {
-    /// Serves the one behind `stream` until it leaves. Debug output goes to `line`, with the VM that wrote
-    /// it.
+    /// Serves the client of `stream` until it disconnects. Passes debug output to `line`, with its VM.
     ///
     /// # Errors
-    /// The script cannot begin, or Antares failed.
+    /// The script cannot start, or Antares failed.
     fn serve(
         &self,
         job: HostedDebug,
@@ -63,11 +62,11 @@ pub trait GdbServer: Sync {
     ) -> Result<DebugEnd, Ending>;
 }
 
-/// What not every system has.
+/// Optional helpers, which not every system has.
 #[derive(Clone, Copy, Default)]
 pub struct Helpers<'a> {
-    /// Who may have an answer sooner.
+    /// May have an answer sooner.
     pub rival: Option<&'a dyn Rival>,
-    /// Who serves a gdb.
+    /// Serves a gdb client.
     pub gdb: Option<&'a dyn GdbServer>,
 }

@@ -1,4 +1,4 @@
-//! Why the program ends without a result, and the status that ckb-debugger has for it.
+//! Ends of the program without a result, with ckb-debugger's exit statuses.
 
 use std::{
     io,
@@ -12,9 +12,9 @@ use antares_profile_view::printable;
 /// An end before a result.
 #[derive(Debug)]
 pub enum Ending {
-    /// Status 1: a file, a number or the transaction is of no use; or Antares failed.
+    /// Status 1: a file, a number or the transaction is invalid, or Antares failed.
     Error(String),
-    /// Status 101: what is asked for makes no sense, at which the original panics.
+    /// Status 101: an invalid request, for which the original panics.
     Senseless(String),
 }
 
@@ -23,7 +23,7 @@ impl Ending {
         Self::Senseless(text.into())
     }
 
-    /// For `map_err`: what should be a number is none.
+    /// For `map_err`: an invalid number.
     #[expect(clippy::needless_pass_by_value, reason = "it is for `map_err`")]
     pub(crate) fn number(error: ParseIntError) -> Self {
         Self::Error(format!("{error:?}"))
@@ -34,13 +34,13 @@ impl Ending {
         move |error| Self::Error(format!("{error:?}\n  {}", path.display()))
     }
 
-    /// What ran the script is gone.
+    /// The process that ran the script is gone.
     #[must_use]
     pub fn lost() -> Self {
         Self::Error("the process that ran the script was lost".to_owned())
     }
 
-    /// Tells it, and ends this process, for who cannot do otherwise.
+    /// Prints the reason and ends this process, for callers that cannot return an error.
     pub fn exit(&self) -> ! {
         process::exit(self.say().into())
     }

@@ -1,4 +1,4 @@
-//! Open files of a script, by numbers that are ours: what C's stdio does with its streams.
+//! Open files of a script, by artificial numbers, with the semantics of C's stdio.
 
 use std::{
     collections::BTreeMap,
@@ -8,9 +8,9 @@ use std::{
 
 use crate::ckb_debugger::paths::{Access, Allowed};
 
-/// Streams that a script has open, at most.
+/// Maximum open streams of a script.
 const STREAMS_MAX: usize = 64;
-/// Bytes that a script writes, at most.
+/// Maximum bytes that a script writes.
 const WRITTEN_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Opens a file as `fopen`, or `freopen` in place of a stream; 0 if it cannot.
+    /// Opens a file like `fopen`, or like `freopen` with a stream to replace; 0 on errors.
     pub(crate) fn open(
         &mut self,
         allowed: &mut Allowed,
@@ -53,7 +53,7 @@ impl Streams {
         if self.open.remove(&stream).is_some() { 0 } else { -1 }
     }
 
-    /// As `fread`: how many whole items were read, and their bytes.
+    /// Like `fread`: the number of complete items that were read, and their bytes.
     pub(crate) fn read(&mut self, stream: u64, size: u64, items: u64) -> (i64, Vec<u8>) {
         let Some(stream) = self.open.get_mut(&stream).filter(|_| size > 0) else { return (0, Vec::new()) };
         let wanted = size.saturating_mul(items);
@@ -67,7 +67,7 @@ impl Streams {
         (whole.cast_signed(), bytes)
     }
 
-    /// As `fgetc`.
+    /// Like `fgetc`.
     pub(crate) fn next(&mut self, stream: u64) -> i64 {
         match self.read(stream, 1, 1) {
             (1, bytes) => bytes.first().map_or(-1, |byte| (*byte).into()),
@@ -75,7 +75,7 @@ impl Streams {
         }
     }
 
-    /// As `fwrite`: how many whole items were written.
+    /// Like `fwrite`: the number of complete items that were written.
     pub(crate) fn write(&mut self, stream: u64, size: u64, bytes: &[u8]) -> i64 {
         if !self.may_write(bytes.len()) {
             return 0;
@@ -118,7 +118,7 @@ impl Streams {
         0
     }
 
-    /// Writes a file whole, and says whether that was possible.
+    /// Writes a complete file, and returns whether that succeeded.
     pub(crate) fn write_file(&mut self, allowed: &mut Allowed, path: &[u8], bytes: &[u8]) -> bool {
         let access = Access { write: true, truncate: true, create: true, ..Access::default() };
         self.may_write(bytes.len())
@@ -131,7 +131,7 @@ impl Streams {
     }
 }
 
-/// What a mode of `fopen` means.
+/// The access for a mode of `fopen`.
 fn access(mode: &[u8]) -> Option<Access> {
     let (first, rest) = mode.split_first()?;
     let (both, is_new) = (rest.contains(&b'+'), rest.contains(&b'x'));
@@ -151,7 +151,7 @@ fn access(mode: &[u8]) -> Option<Access> {
     Some(base)
 }
 
-/// Reads everything that is to be had, for a file that is fed to a script.
+/// Reads a script's input file completely.
 pub(crate) fn read_all(path: &std::path::Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if path.as_os_str() == "-" {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(streams.write(stream, 1, b"g"), 1);
         assert_eq!((streams.close(stream), streams.close(stream)), (0, -1));
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
-        // A stream that is not open.
+        // A closed stream.
         assert_eq!((streams.next(stream), streams.position(stream), streams.write(7, 1, b"x")), (-1, -1, 0));
         assert_eq!(streams.open(&mut allowed, (name, b"r"), Some(7)), 0);
         assert_eq!(streams.open(&mut allowed, (name, b"q"), None), 0);

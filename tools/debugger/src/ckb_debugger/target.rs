@@ -1,5 +1,4 @@
-//! What is to be run: the transaction, one of its script groups, and the program in it that another one
-//! stands in for.
+//! The script to run: the transaction, one of its script groups, and an optional replacement of its program.
 
 use std::path::Path;
 
@@ -15,17 +14,17 @@ use super::{
     words::{CellType, GroupType, Words},
 };
 
-/// What is to be run, found and checked.
+/// The script to run, found and checked.
 pub struct ChosenScript {
     /// The transaction.
     pub mock: Mock,
-    /// The rules.
+    /// The environment.
     pub environment: Environment,
     /// Lock or type.
     pub kind: GroupKind,
     /// A cell of the group.
     pub cell: CellName,
-    /// Whether the program is not the one that the transaction names.
+    /// Whether the program replaces the one that the transaction names.
     pub(crate) is_replaced: bool,
 }
 
@@ -43,7 +42,7 @@ impl ChosenScript {
         let groups = groups(&mock);
         if !groups.iter().any(|group| group.script_hash == hash) {
             let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            // These are the original's words.
+            // The original's message.
             return Err(Ending::Error(format!("ScriptNotFound(Byte32(0x{digits}))")));
         }
         let group = groups.iter().find(|group| group.is_type == is_type && group.script_hash == hash);
@@ -60,7 +59,7 @@ impl ChosenScript {
         Ok(Self { mock, environment, kind, cell, is_replaced })
     }
 
-    /// As a hosted process takes it.
+    /// The job for a hosted process.
     pub(crate) fn job(&self, words: &Words, cycles_max: u64, watch: Option<Watch>) -> HostedRun {
         let replaced = self.mock.replaced();
         let hash = replaced.as_ref().map(|(hash, _)| *hash);
@@ -82,7 +81,7 @@ impl ChosenScript {
     }
 }
 
-/// The transaction that is named, or one around the program that is.
+/// The named transaction, or one around the named program.
 fn transaction(words: &Words) -> Result<Mock, Ending> {
     let Some(path) = &words.tx_file else {
         let bin = words.bin.as_deref();
@@ -104,7 +103,7 @@ fn program(path: &Path) -> Result<Bytes, Ending> {
     Ok(read_all(path, TRANSACTION_BYTES_MAX as u64).map_err(Ending::file(path))?.into())
 }
 
-/// Kind and hash of the script that is asked for.
+/// Kind and hash of the requested script.
 fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
     let part = |index: usize| {
         let part = words.script.split('.').nth(index);

@@ -1,10 +1,10 @@
-//! The words of the program `ckb-debugger`: those of version 1.1.1, and what is ours.
+//! The command line of `ckb-debugger`: the options of version 1.1.1, and additional ones.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
 
-/// The version whose options, output and statuses these are.
+/// The compatible version of the options, output and statuses.
 pub(crate) const VERSION: &str = "1.1.1";
 
 /// Run a script as the program ckb-debugger 1.1.1 does, on Antares
@@ -87,21 +87,21 @@ pub(crate) struct Words {
     pub allow_path: Vec<PathBuf>,
 }
 
-/// Which list a cell is in.
+/// The list of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CellType {
     Input,
     Output,
 }
 
-/// Which script of a cell.
+/// The kind of a cell's script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupType {
     Lock,
     Type,
 }
 
-/// What is to be done.
+/// The execution mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     DecodeInstruction,
@@ -113,12 +113,12 @@ pub(crate) enum Mode {
 }
 
 impl Words {
-    /// The VM that is looked at, if that is a number.
+    /// The VM to observe, if it is a number.
     pub(crate) fn vm(&self) -> Option<u64> {
         self.vm_id.parse().ok()
     }
 
-    /// The mode, which what is enabled decides too.
+    /// The mode, which also depends on the enabled features.
     pub(crate) fn mode(&self) -> Mode {
         let is_watched = self.enable_coverage
             || self.enable_flamegraph

@@ -1,4 +1,4 @@
-//! What is debugged: the job that the words ask for.
+//! Creates the debugging job from the arguments.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -9,10 +9,10 @@ use antares_transaction::{Environment, Mock, groups};
 use anyhow::anyhow;
 use bytes::Bytes;
 
-/// Where a script without a transaction is.
+/// Location of a script without a transaction.
 const FIRST: (GroupKind, CellName) = (GroupKind::Lock, CellName::Input(0));
 
-/// The job that `args` ask for.
+/// The job for `args`.
 pub(crate) fn job(args: &DebugArgs) -> Result<HostedDebug, Failure> {
     let (mock, environment) = transaction(args)?;
     let (kind, cell) = if args.tx.is_some() { group(args, &mock)? } else { FIRST };
@@ -59,7 +59,7 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
     Ok((mock, Environment::of_version(args.vm_version)))
 }
 
-/// The group that is named, or the only one.
+/// The named group, or the only one.
 fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure> {
     if let (Some(kind), Some(cell)) = (args.group, args.cell) {
         return Ok((kind.into(), cell.0));

@@ -1,4 +1,4 @@
-//! A script group that somebody looks at.
+//! A debugged script group.
 
 use std::ops::Range;
 
@@ -22,89 +22,89 @@ use super::{
     tape::Moment,
 };
 
-/// What is looked at.
+/// The script group to debug.
 #[derive(Clone)]
 pub struct Target {
     /// The transaction.
     pub mock: Mock,
-    /// Its rules.
+    /// Its environment.
     pub environment: Environment,
     /// Lock or type.
     pub kind: GroupKind,
     /// A cell of the group.
     pub cell: CellName,
-    /// Arguments of the first VM, which on the chain has none.
+    /// Arguments of the first VM; on the chain, it has none.
     pub args: Vec<Bytes>,
     /// Cycle limit.
     pub cycles_max: u64,
-    /// Whether its only system call is the one that prints, as for a script without a transaction.
+    /// Whether printing is its only system call, as for a script without a transaction.
     pub only_prints: bool,
-    /// Whether it stops before an exit with another code than 0.
+    /// Whether to stop before a nonzero exit.
     pub breaks_on_error: bool,
 }
 
-/// Where to go.
+/// How to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// Behind the next instruction of this VM.
+    /// Executes the next instruction of this VM.
     Step(u64),
-    /// The same until that VM is out of these addresses.
+    /// Executes this VM until it leaves these addresses.
     StepRange(u64, u64, u64),
-    /// On.
+    /// Runs forwards.
     Continue,
-    /// Before the last instruction of this VM.
+    /// Goes back before the last instruction of this VM.
     StepBack(u64),
-    /// Back.
+    /// Runs backwards.
     ContinueBack,
 }
 
-/// Why it stopped.
+/// Why the script stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It went where it should.
+    /// The step is complete.
     Stepped,
-    /// There is a breakpoint here, or inside of two instructions that are executed as one.
+    /// A breakpoint here, or inside of two fused instructions.
     Breakpoint {
-        /// Where it is.
+        /// Its address.
         address: u64,
     },
-    /// Memory was read or written; backwards, it is about to be.
+    /// Memory was accessed; backwards, the access comes next.
     Watch(WatchRange),
-    /// A system call comes next.
+    /// A system call is next.
     Call(u64),
-    /// A VM goes on whose program is another one.
+    /// A VM with another program resumes.
     Program,
-    /// So many cycles were spent.
+    /// The requested cycles were spent.
     Cycles,
-    /// The script is about to exit with a code that is not 0.
+    /// A nonzero exit is next.
     FailingExit(i8),
     /// The script has exited.
     Exited(i8),
-    /// The VM cannot go on, and says why.
+    /// The VM failed.
     Failed {
         /// The error.
         error: String,
-        /// What kind of it.
+        /// Kind of the error.
         fault: VmFault,
-        /// Whether that was told before.
+        /// Whether the error was reported before.
         again: bool,
     },
-    /// There is nothing before this.
+    /// The beginning of the run.
     Beginning,
-    /// Somebody wanted it to.
+    /// The caller interrupted.
     Interrupted,
 }
 
-/// What kind of error ended a VM.
+/// Kind of an error that ended a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VmFault {
-    /// Of memory.
+    /// Invalid memory access.
     Memory,
-    /// No instruction, or none that may run.
+    /// No instruction, or a forbidden one.
     Instruction,
-    /// A system call that there is not.
+    /// Unknown system call.
     Call,
-    /// The limit of cycles.
+    /// Cycle limit.
     Cycles,
     /// Another one.
     Other,
@@ -131,18 +131,18 @@ impl VmFault {
 pub struct Registers {
     /// The general ones.
     pub general: [u64; 32],
-    /// Where it is.
+    /// Program counter.
     pub pc: u64,
 }
 
-/// A line of debug output: who takes it, with the VM that wrote it.
+/// Receives lines of debug output, with the VM that wrote each.
 pub type LineSink = Box<dyn FnMut(u64, &str)>;
 
-/// A script group that somebody looks at.
+/// A debugged script group.
 pub struct Debuggee {
     replay: Replay,
     history: History,
-    /// Where it stops.
+    /// Conditions for stopping.
     pub stops: Stops,
     breaks_on_error: bool,
     printed: Printed,
@@ -154,10 +154,10 @@ pub struct Debuggee {
 }
 
 impl Debuggee {
-    /// At the first instruction of the script. Its lines of debug output go to `sink`, each once.
+    /// Starts at the first instruction of the script. Passes each of its debug output lines to `sink` once.
     ///
     /// # Errors
-    /// There is no such group, or its script cannot begin.
+    /// There is no such group, or its script cannot start.
     pub fn new(target: Target, sink: LineSink) -> Result<Self, DebugError> {
         let prepared = Prepared::new(&target.mock, &target.environment)?;
         let printed = Printed::default();
@@ -173,10 +173,10 @@ impl Debuggee {
         Ok(Self { replay, history, stops, breaks_on_error, printed, sink, reported, ended_at: None })
     }
 
-    /// Goes to where `how` says. `is_interrupted` is asked now and then.
+    /// Resumes according to `how`. Polls `is_interrupted` periodically.
     ///
     /// # Errors
-    /// The run cannot be recorded further, or we have made a mistake.
+    /// The run cannot be recorded further, or replay diverged because of a bug.
     pub fn resume(
         &mut self,
         how: Resume,
@@ -192,7 +192,7 @@ impl Debuggee {
     fn go(&mut self, how: Resume, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
         match how {
             Resume::Continue => self.go_on(is_interrupted),
-            // Whoever steps one VM looks at no other.
+            // Stepping one VM ignores the programs of others.
             Resume::Step(vm) => self.alone(|own| own.step(vm, is_interrupted)),
             Resume::StepRange(vm, start, end) => {
                 self.alone(|own| own.step_range(vm, start..end, is_interrupted))
@@ -217,10 +217,10 @@ impl Debuggee {
         }
     }
 
-    /// Goes to the first instruction of this VM; whether there is one, ever.
+    /// Goes to the first instruction of this VM; returns whether it ever has one.
     ///
     /// # Errors
-    /// As those of [`Debuggee::resume`].
+    /// Those of [`Debuggee::resume`].
     pub fn begin_at(&mut self, vm: u64) -> Result<bool, DebugError> {
         if vm == self.vm() {
             return Ok(true);
@@ -229,7 +229,7 @@ impl Debuggee {
         Ok(is_there && self.resume(Resume::StepBack(vm), &mut || false)? == Stop::Stepped)
     }
 
-    /// The VMs, in the order in which they began.
+    /// The VMs, in the order of their start.
     pub fn vms(&self) -> impl Iterator<Item = u64> {
         self.replay.lanes.keys().copied()
     }
@@ -246,23 +246,23 @@ impl Debuggee {
         Some(Registers { general: place.registers, pc: place.pc })
     }
 
-    /// Reads memory of a VM; how many bytes could be read.
+    /// Reads memory of a VM; returns the number of bytes.
     pub fn read(&mut self, vm: u64, address: u64, into: &mut [u8]) -> usize {
         self.replay.lanes.get_mut(&vm).map_or(0, |lane| lane.read(address, into))
     }
 
-    /// Cycles of all VMs so far, as the system call that asks for them would tell.
+    /// Cycles of all VMs so far, as returned by the system call for cycles.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.replay.cycles()
     }
 
-    /// The system call that a VM makes next, if it does.
+    /// The next instruction's system call, if it is one.
     pub fn next_call(&mut self, vm: u64) -> Option<u64> {
         self.replay.lanes.get_mut(&vm)?.next_call()
     }
 
-    /// Files of which a VM has loaded code: where the first segment of each is, and its bytes.
+    /// Files from which a VM has loaded code: the address of each first segment, and the bytes.
     pub(crate) fn loaded(&self, vm: u64) -> Vec<LoadedFile> {
         let lane = self.replay.lanes.get(&vm);
         let place = lane.map(|lane| (lane.program, lane.cycles()));
@@ -275,14 +275,14 @@ impl Debuggee {
         self.replay.recorder.group().sg_info.script_version.vm_version()
     }
 
-    /// The program that a VM runs, as it was loaded.
+    /// The program that a VM runs, as loaded.
     #[must_use]
     pub fn program(&self, vm: u64) -> Option<Bytes> {
         let number = self.replay.lanes.get(&vm)?.program;
         self.replay.recorder.tape.lock().programs.get(number).cloned()
     }
 
-    /// The number of that program among all that were loaded.
+    /// The number of that program among all loaded ones.
     #[must_use]
     pub fn program_number(&self, vm: u64) -> Option<usize> {
         self.replay.lanes.get(&vm).map(|lane| lane.program)
@@ -294,12 +294,12 @@ impl Debuggee {
         self.replay.recorder.tape.lock().programs.get(number).cloned()
     }
 
-    /// From now on stops where a VM goes on whose program is not that of `vm`. Steps do not.
+    /// From now on stops when a VM with a program other than that of `vm` resumes. Steps do not.
     pub fn stop_at_programs(&mut self, vm: u64) {
         self.stops.know(self.program_number(vm).unwrap_or(0));
     }
 
-    /// Whether the program of `vm` is the one that others are stopped at for.
+    /// Whether the program of `vm` is the one set by `stop_at_programs`.
     #[must_use]
     pub fn is_known_program(&self, vm: u64) -> bool {
         let number = self.program_number(vm);
@@ -311,7 +311,7 @@ impl Debuggee {
         self.ended_at = None;
     }
 
-    /// Does `steps` without a look at programs.
+    /// Runs `steps` without stops at programs.
     fn alone(
         &mut self,
         steps: impl FnOnce(&mut Self) -> Result<Stop, DebugError>,
@@ -322,7 +322,7 @@ impl Debuggee {
         stop
     }
 
-    /// On to `bound` at most, and to nothing that was told before.
+    /// Runs at most to `bound`, and reports no output twice.
     fn run(&mut self, bound: Moment, mind: Mind) -> Result<Reached, DebugError> {
         let from = self.replay.now();
         let bound = if from < self.reported { bound.min(self.reported) } else { bound };
@@ -356,7 +356,7 @@ impl Debuggee {
         let mut is_done = false;
         while !(is_done && self.replay.vm() == vm) {
             let now = self.replay.now();
-            // Another VM goes on until this one is next.
+            // Other VMs run until this one is next.
             let bound = match self.replay.vm() == vm {
                 true => Moment { cycles: now.cycles + 1, ..now },
                 false => Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now },
@@ -386,7 +386,7 @@ impl Debuggee {
             if stop != Stop::Stepped || !self.is_at(vm, &range) {
                 return Ok(stop);
             }
-            // All that is there at once, unless another VM comes.
+            // Run up to the end of the range at once, unless another VM resumes.
             self.stops.stay_within(Some(range.clone()));
             let now = self.replay.now();
             let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
@@ -429,7 +429,7 @@ impl Debuggee {
         }
     }
 
-    /// The end of the whole.
+    /// Handles the end of the run.
     fn end(&mut self) -> Result<Stop, DebugError> {
         let now = self.replay.now();
         let again = self.ended_at.replace(now) == Some(now);

@@ -8,13 +8,13 @@ pub enum DebugError {
     /// There is no such group.
     #[error(transparent)]
     Prepare(#[from] VerifyError),
-    /// Its script cannot begin.
+    /// The script cannot start.
     #[error("the script cannot begin: {0}")]
     NotBegun(String),
-    /// The run is too long to be kept.
+    /// The run exceeds the recorder's limits.
     #[error("the run has more than {0}, which is what can be recorded")]
     TooLong(&'static str),
-    /// A moment that was made again is not what it was. A mistake of ours.
+    /// A recreated moment differs from the recorded one: a bug.
     #[error("a run made again is another one: {0}")]
     Diverged(String),
 }

@@ -39,37 +39,37 @@ pub use wire::Wire;
 
 use super::{Debuggee, Resume, Stop, VmFault, error::DebugError, stops::Access};
 
-/// Malformed packets that a session survives.
+/// Maximum malformed packets in a session.
 const MALFORMED_MAX: usize = 1_000;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// gdb saw the script exit with this code.
+    /// gdb received the script's exit with this code.
     Exited(u8),
-    /// gdb saw the VM fail.
+    /// gdb received the VM's failure.
     Failed,
-    /// gdb left, or is gone.
+    /// gdb disconnected.
     Left,
-    /// gdb wants the script gone.
+    /// gdb killed the script.
     Killed,
 }
 
-/// Why a session broke off.
+/// Why a session ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// We cannot go on.
+    /// The debugger cannot continue.
     #[error(transparent)]
     Debug(#[from] DebugError),
-    /// What came is not of the protocol.
+    /// The data does not follow the protocol.
     #[error("gdb's protocol: {0}")]
     Protocol(String),
 }
 
-/// Serves one gdb over `wire` until it leaves. `has_file` says whether it is given the script as a file.
+/// Serves one gdb over `wire` until it disconnects. `has_file` says whether gdb has the script as a file.
 ///
 /// # Errors
-/// The run cannot go on, or what comes is not of the protocol.
+/// The run cannot continue, or the data does not follow the protocol.
 pub fn serve(debuggee: Debuggee, wire: impl Wire, has_file: bool) -> Result<Ended, ServeError> {
     serve_on(debuggee, Buffered::new(wire), has_file)
 }
@@ -92,7 +92,7 @@ fn serve_on<W: Wire>(
             Ok(DisconnectReason::Kill) => Ok(Ended::Killed),
             Err(error) if error.is_connection_error() => Ok(Ended::Left),
             Err(error) if error.is_target_error() => Err(failed(error)),
-            // The library gives up at a packet that it cannot parse. Debuggers expect an error as its reply.
+            // The library fails for a packet that it cannot parse, but debuggers expect an error reply.
             Err(_) => match wire.refuse() {
                 Ok(()) => continue,
                 Err(_) => Ok(Ended::Left),
@@ -110,17 +110,17 @@ fn failed(error: GdbStubError<DebugError, io::Error>) -> ServeError {
     }
 }
 
-/// What gdb talks to.
+/// The target of gdb's commands.
 struct Session {
     debuggee: Debuggee,
-    /// What gdb wants to happen next.
+    /// How gdb wants to resume.
     going: Option<Resume>,
-    /// What gdb hears as soon as it has read the symbols of another program.
+    /// The stop to report after gdb has read another program's symbols.
     pending: Option<MultiThreadStopReason<u64>>,
     files: files::Files,
-    /// The VM that was told of last, and where code is that it has loaded, as gdb knows it.
+    /// The VM last reported to gdb, and the addresses of its loaded code.
     listed: (u64, Vec<u64>),
-    /// Whether system calls are caught for the command `monitor`: this gdb has no catchpoints of its own.
+    /// Whether the command `monitor` caught the system calls: older gdbs have no catchpoints.
     by_monitor: bool,
 }
 
@@ -143,7 +143,7 @@ impl Target for Session {
         BaseOps::MultiThread(self)
     }
 
-    // Breakpoints are never in the VM's memory.
+    // Breakpoints are never written to the VM's memory.
     fn guard_rail_implicit_sw_breakpoints(&self) -> bool {
         true
     }
@@ -186,7 +186,7 @@ impl MultiThreadBase for Session {
         Ok(())
     }
 
-    /// What is looked at is what happened: it cannot be changed.
+    /// Recorded state cannot be changed.
     fn write_registers(&mut self, _registers: &RiscvCoreRegs<u64>, _tid: Tid) -> TargetResult<(), Self> {
         Err(TargetError::NonFatal)
     }
@@ -203,7 +203,7 @@ impl MultiThreadBase for Session {
     }
 
     fn list_active_threads(&mut self, is_active: &mut dyn FnMut(Tid)) -> Result<(), DebugError> {
-        // gdb begins with the first.
+        // gdb selects the first thread.
         let current = self.debuggee.vm();
         is_active(thread(current));
         self.debuggee.vms().filter(|vm| *vm != current).for_each(|vm| is_active(thread(vm)));
@@ -227,7 +227,7 @@ impl ThreadExtraInfo for Session {
     }
 }
 
-/// Copies what stands in `bytes` from an offset on, at most so many; how many.
+/// Copies at most `length` bytes of `bytes` from an offset on; returns their number.
 fn part(bytes: &[u8], (offset, length): (u64, usize), into: &mut [u8]) -> usize {
     let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
     let count = rest.len().min(length).min(into.len());
@@ -235,7 +235,7 @@ fn part(bytes: &[u8], (offset, length): (u64, usize), into: &mut [u8]) -> usize 
     count
 }
 
-/// Waits for what happens next: in the script, or from gdb.
+/// Waits for the next event, from the script or from gdb.
 struct EventLoop<'wire>(std::marker::PhantomData<&'wire ()>);
 
 impl<'wire> run_blocking::BlockingEventLoop for EventLoop<'wire> {
@@ -283,7 +283,7 @@ impl<'wire> run_blocking::BlockingEventLoop for EventLoop<'wire> {
 }
 
 impl Session {
-    /// What gdb hears of `stop`: first that there are other symbols, if there are.
+    /// The reply for `stop`: first for changed symbols, if there are any.
     fn stop_reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
         let tid = self.thread_of(&stop);
         let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
@@ -301,7 +301,7 @@ impl Session {
         MultiThreadStopReason::Library(tid)
     }
 
-    /// The thread that `stop` is of.
+    /// The thread of `stop`.
     fn thread_of(&self, stop: &Stop) -> Tid {
         match self.going {
             Some(Resume::Step(vm) | Resume::StepRange(vm, ..) | Resume::StepBack(vm))
@@ -352,7 +352,7 @@ impl Session {
     }
 }
 
-/// What a process of Linux would get for it.
+/// Linux's signal for the fault.
 fn signal_of(fault: VmFault) -> Signal {
     match fault {
         VmFault::Memory => Signal::SIGSEGV,

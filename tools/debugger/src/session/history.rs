@@ -1,4 +1,4 @@
-//! Images of all VMs: on the way, some million cycles apart, and near the place where somebody goes back.
+//! Images of all VMs: along the run, some million cycles apart, and near locations visited backwards.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,7 +32,7 @@ impl Snapshot {
         Self { at, cycles, lanes }
     }
 
-    /// Takes `replay` back, or forwards, to this moment.
+    /// Sets `replay` to this moment.
     pub(crate) fn put(&self, replay: &mut Replay) {
         replay.slice = self.at.slice;
         replay.lanes.retain(|vm, _| self.lanes.contains_key(vm));
@@ -49,26 +49,26 @@ impl Snapshot {
     }
 }
 
-/// The images that are kept.
+/// The stored images.
 #[derive(Debug)]
 pub(crate) struct History {
     way: Vec<Snapshot>,
     near: VecDeque<Snapshot>,
-    /// Instructions that can be undone without any of them.
+    /// Instructions that can be undone without an image.
     pub(crate) undos: Undos,
     apart: u64,
     bytes: usize,
 }
 
 impl History {
-    /// With the moment where `replay` is.
+    /// Starts with the current moment of `replay`.
     pub(crate) fn new(replay: &mut Replay) -> Self {
         let first = Snapshot::of(replay);
         let bytes = first.own_bytes();
         Self { way: vec![first], near: VecDeque::new(), undos: Undos::default(), apart: IMAGE_CYCLES, bytes }
     }
 
-    /// Keeps where `replay` is, if that is far enough from all before.
+    /// Stores the current moment of `replay`, if it is far enough after all others.
     pub(crate) fn keep(&mut self, replay: &mut Replay) {
         let last = self.way.last().map_or((Moment::default(), 0), |last| (last.at, last.cycles));
         if replay.now() <= last.0 || replay.cycles() < last.1.saturating_add(self.apart) {
@@ -78,7 +78,7 @@ impl History {
         self.bytes += kept.own_bytes();
         self.way.push(kept);
         if self.way.len() > IMAGES_MAX || self.bytes > IMAGE_BYTES_MAX {
-            // The first one stays. Pages that only those had which go are no longer counted, if shared.
+            // The first image remains. Pages shared with a removed image are not counted any more.
             let mut index = 0;
             self.way.retain(|_| {
                 index += 1;
@@ -89,7 +89,7 @@ impl History {
         }
     }
 
-    /// Keeps where `replay` is, for a while.
+    /// Stores the current moment of `replay` temporarily.
     pub(crate) fn keep_near(&mut self, replay: &mut Replay) {
         let now = replay.now();
         if self.way.iter().chain(&self.near).any(|kept| kept.at == now) {
@@ -101,7 +101,7 @@ impl History {
         self.near.push_back(Snapshot::of(replay));
     }
 
-    /// The last image at `moment` or before.
+    /// The last image at or before `moment`.
     pub(crate) fn until(&self, moment: Moment) -> Option<Snapshot> {
         self.last(|kept| kept.at <= moment)
     }

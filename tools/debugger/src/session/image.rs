@@ -1,4 +1,4 @@
-//! The state of a VM at one moment, whose pages are shared with the image before it.
+//! The state of a VM at one moment; shares pages with the previous image.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_PAGES, RISCV_PAGESIZE, SupportMachine as _, machine::asm::AsmCoreMachine,
 };
 
-/// Pages of a frame, which is what ckb-vm initialises at once.
+/// Pages of a frame, the unit that ckb-vm initialises at once.
 const FRAME_PAGES: usize = MEMORY_FRAMESIZE / RISCV_PAGESIZE;
 
 /// Bytes of a page.
 type Page = [u8; RISCV_PAGESIZE];
 
-/// Registers, and where the VM is.
+/// Registers and progress of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) registers: [u64; 32],
@@ -32,14 +32,14 @@ pub(crate) struct Image {
     cycles: u64,
     reservation: u64,
     flags: Box<[u8; RISCV_PAGES]>,
-    /// None for a page of zeros.
+    /// `None` for a page of zeros.
     pages: Vec<Option<Arc<Page>>>,
-    /// Bytes of pages that the image before does not have.
+    /// Bytes of pages that are not shared with the previous image.
     pub(crate) own_bytes: usize,
 }
 
 impl Image {
-    /// The state of `vm`, some of whose pages are as in `before`.
+    /// The state of `vm`; shares equal pages with `before`.
     pub(crate) fn of(vm: &mut Steppable, before: Option<&Self>) -> Self {
         let core: &AsmCoreMachine = vm.inner_mut();
         let (mut pages, mut own_bytes) = (Vec::with_capacity(RISCV_PAGES), 0);
@@ -66,7 +66,7 @@ impl Image {
         }
     }
 
-    /// Gives `vm` this state. It has to forget its code.
+    /// Sets `vm` to this state. Its decoded code must be discarded.
     pub(crate) fn put(&self, vm: &mut Steppable) {
         vm.set_running(true);
         let core: &mut AsmCoreMachine = vm.inner_mut();
@@ -80,7 +80,7 @@ impl Image {
         let frames = core.memory.as_chunks_mut::<RISCV_PAGESIZE>().0.chunks_mut(FRAME_PAGES);
         let kept = self.pages.chunks(FRAME_PAGES);
         for ((memory, kept), is_there) in frames.zip(kept).zip(&mut core.frames) {
-            // ckb-vm fills it with zeros when it is asked for.
+            // ckb-vm zeroes the frame at its first use.
             *is_there = u8::from(kept.iter().any(Option::is_some));
             if *is_there != 0 {
                 for (page, kept) in memory.iter_mut().zip(kept) {

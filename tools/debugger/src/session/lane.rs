@@ -1,4 +1,4 @@
-//! One VM, made again: its machine, its system calls, and what it last was.
+//! One replayed VM: its machine, its system calls, and its last image.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -31,30 +31,30 @@ use super::{
 /// Why a VM stopped before its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// Before an instruction with a breakpoint: at it, or inside of two that are one.
+    /// Before an instruction with a breakpoint: at it, or inside of two fused ones.
     Breakpoint(u64),
-    /// Behind an access to this memory.
+    /// After an access to this memory.
     Watch(WatchRange),
     /// Before this system call.
     Call(u64),
-    /// Behind so many cycles of all.
+    /// After the requested cycles of all VMs.
     Cycles,
-    /// Out of the addresses in which it steps.
+    /// Outside of the addresses to step in.
     Out,
-    /// Where a VM of another program goes on; backwards, where it was left. Or other code is there.
+    /// A VM with another program resumes; backwards, it was suspended. Or other code was loaded.
     Program(usize),
 }
 
-/// Where a VM went.
+/// How far a VM ran.
 #[derive(Debug)]
 pub(crate) enum Went {
     /// To its bound, or to the end of its slice.
     Reached,
-    /// To something that stops it.
+    /// To a stop.
     Met(Met),
-    /// To the instruction that fails.
+    /// To the failing instruction.
     Failed,
-    /// Nowhere that it was before.
+    /// The VM diverged from the recording.
     Lost(Error),
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Lane {
     vm: VmId,
     group: SgData<Cells>,
     loaded: LoadedCode,
-    /// Of the stops by which its code is cut.
+    /// Generation of the stops for which its code was decoded.
     generation: u64,
-    /// As it was last, if it has not changed since.
+    /// Its last image, if it has not changed since.
     image: Option<Arc<Image>>,
     is_changed: bool,
-    /// The program that it began with.
+    /// Its current program.
     pub(crate) program: usize,
-    /// Cycles before its last single instruction.
+    /// Cycles before its last single step.
     pub(crate) before: u64,
 }
 
@@ -109,7 +109,7 @@ impl Lane {
         }
     }
 
-    /// Gives it the state of `image`.
+    /// Sets it to `image`.
     pub(crate) fn put(&mut self, image: &Arc<Image>) {
         image.put(&mut self.machine);
         self.stepper.forget(&mut self.machine);
@@ -128,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// Begins a slice: other cycles, and what was written by the answer to a system call.
+    /// Starts a slice: sets the cycles, and applies the answer to a system call.
     pub(crate) fn begin(
         &mut self,
         slice: &Slice,
@@ -147,7 +147,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Cycles that all VMs had before.
+    /// Sets the previous cycles of all VMs.
     pub(crate) fn set_base(&self, base: u64) {
         self.base.store(base, Ordering::Release);
     }
@@ -160,7 +160,7 @@ impl Lane {
         Position::of(self.machine.inner_mut())
     }
 
-    /// Reads what can be read of `bytes` at `address`; how many.
+    /// Reads readable bytes at `address`; returns their number.
     pub(crate) fn read(&mut self, address: u64, into: &mut [u8]) -> usize {
         let room = (self.machine.memory_mut().memory_size() as u64).saturating_sub(address);
         let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(into.len());
@@ -173,7 +173,7 @@ impl Lane {
         }
     }
 
-    /// What undoes the next instruction, unless that is a system call or none.
+    /// Undo information of the next instruction, unless it is a system call or invalid.
     pub(crate) fn next_undo(&mut self) -> Option<Undo> {
         let instruction = self.stepper.instruction(&mut self.machine).ok()?;
         let touch = touched(instruction, &self.machine.inner_mut().registers);
@@ -186,14 +186,14 @@ impl Lane {
         (self.before, self.is_changed) = (undo.before, true);
     }
 
-    /// The number of the system call that comes next, if one does.
+    /// The next instruction's system call, if it is one.
     pub(crate) fn next_call(&mut self) -> Option<u64> {
         let instruction = self.stepper.instruction(&mut self.machine).ok()?;
         is_call(instruction).then(|| self.machine.registers()[A7])
     }
 
-    /// Goes on in `slice` to its end, or to where its cycles are `to` or more. Minds `stops`, if that is
-    /// wanted, but not at the first instruction if `first`.
+    /// Runs in `slice` to its end, or until its cycles are at least `to`. Stops at `stops` if requested, but
+    /// not at the first instruction if `first`.
     pub(crate) fn run(
         &mut self,
         to: u64,
@@ -254,7 +254,7 @@ impl Lane {
         is_caught.then_some(Met::Call(number))
     }
 
-    /// One instruction; the watch that it hits, or that there is other code behind it.
+    /// Executes one instruction; returns the watch that it hits, or that it loaded code.
     fn step(
         &mut self,
         instruction: Option<Instruction>,

@@ -1,4 +1,4 @@
-//! Code that scripts loaded from cells as they ran: where it is, and the file that it is from.
+//! Code that scripts loaded from cells at run time: its address and its file.
 
 use std::{
     collections::BTreeMap,
@@ -13,37 +13,37 @@ use crate::session::limits::LOADS_MAX;
 
 /// Number of the system call that loads code.
 pub(crate) const LOAD_AS_CODE: u64 = 2091;
-/// Sources of it: where cells are that are spent, and those that are only used.
+/// Sources of cells for this call: inputs and cell deps.
 const INPUT: u64 = 1;
 const CELL_DEP: u64 = 3;
-/// Registers with its arguments.
+/// Registers of its arguments.
 const ADDRESS: usize = 10;
 const OFFSET: usize = 12;
 const INDEX: usize = 14;
 const SOURCE: usize = 15;
-/// What an ELF calls a segment that is loaded, and the flag of one that has code.
+/// ELF type of a loadable segment, and flag of an executable one.
 const LOADED: u64 = 1;
 const EXECUTABLE: u64 = 1;
 /// Bytes of a page.
 const PAGE: u64 = 4_096;
 
-/// A file that is in a VM's memory.
+/// A file in a VM's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedFile {
-    /// Where its first segment is.
+    /// Address of its first segment.
     pub(crate) address: u64,
     pub(crate) elf: Bytes,
 }
 
-/// By VM, its program, and its cycles behind the call: the address, and the file of which a part went there.
+/// By VM, its program, and its cycles after the call: the file of which a part was loaded.
 type Loads = BTreeMap<(VmId, usize, u64), LoadedFile>;
 
-/// All that was loaded on any way. What happened is the same on all of them.
+/// All loaded code in any replay, since all replays are equal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadedCode(Arc<Mutex<Loads>>);
 
 impl LoadedCode {
-    /// Notes that a VM has loaded code with these registers before the call; whether that is from a file.
+    /// Records that a VM loaded code with these registers before the call; returns whether it is from an ELF.
     pub(crate) fn record(
         &self,
         at: (VmId, usize, u64),
@@ -82,9 +82,9 @@ fn cell(source: u64, index: u64, group: &SgData<Cells>) -> Option<Bytes> {
     cells.get(usize::try_from(index).ok()?)?.mem_cell_data.clone()
 }
 
-/// Where the first segment is, if what stands at `offset` in the file, which is code, is at `address`.
+/// Address of the first segment, if the code at `offset` in the file was loaded to `address`.
 fn load_address(elf: &[u8], address: u64, offset: u64, first: u64) -> Option<u64> {
-    // Whole pages are loaded: the first one may begin before its segment does.
+    // Pages are loaded as a whole, so the first one may start before its segment.
     let segment = segments(elf).find(|it| {
         let end = it.offset.saturating_add(it.bytes);
         it.is_code && (it.offset - it.offset % PAGE..end).contains(&offset)
@@ -93,7 +93,7 @@ fn load_address(elf: &[u8], address: u64, offset: u64, first: u64) -> Option<u64
     Some(address.wrapping_sub(there).wrapping_add(first))
 }
 
-/// A segment that is loaded: where, and what of the file.
+/// A loadable segment: its address and its bytes in the file.
 pub(crate) struct Segment {
     pub(crate) address: u64,
     offset: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Segment {
     is_code: bool,
 }
 
-/// The segments of an ELF that are loaded.
+/// The loadable segments of an ELF.
 pub(crate) fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
     let is_elf = elf.starts_with(b"\x7fELF\x02\x01");
     let number = |at: usize| Some(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?));
@@ -125,7 +125,7 @@ pub(crate) fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
 mod tests {
     use super::*;
 
-    /// An ELF with two segments: one to read, and code at 0x1210 whose bytes stand at 0x210.
+    /// An ELF with two segments: read-only data, and code at 0x1210 from file offset 0x210.
     fn elf() -> Vec<u8> {
         let mut elf = vec![0; 64];
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn code_tells_where_the_whole_is() {
-        // Its first page, as loaders that load whole pages ask for it, and a part of it.
+        // Its first page, as requested by loaders of whole pages, and a part of it.
         assert_eq!(load_address(&elf(), 0x40_1000, 0, 0), Some(0x40_0000));
         assert_eq!(load_address(&elf(), 0x40_1210, 0x210, 0), Some(0x40_0000));
         assert_eq!(load_address(&elf(), 0x40_1000, 0x310, 0), None);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_cut_off_has_no_segments() {
         let elf = elf();
-        // Of the last entry two words are not looked at.
+        // The last two words of the last entry are not read.
         for length in 0..elf.len() - 16 {
             assert!(segments(&elf[..length]).count() < 2);
         }

@@ -1,4 +1,4 @@
-//! The system calls of the VMs, and the debug output that they write.
+//! The VMs' system calls and debug output.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,10 +17,10 @@ use super::{limits::LINES_MAX, loaded::LoadedCode};
 
 /// Number of the system call that prints.
 const DEBUG_PRINT: u64 = 2177;
-/// Cycles of one byte that moves, as ckb-script has it: one for four.
+/// Bytes per cycle of a memory transfer, as in ckb-script.
 const BYTES_PER_CYCLE: u64 = 4;
 
-/// Lines of debug output, with the VM that wrote each.
+/// Lines of debug output, each with its VM.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printed(Arc<Mutex<Vec<(VmId, String)>>>);
 
@@ -36,20 +36,20 @@ impl Printed {
         }
     }
 
-    /// The lines since the last time.
+    /// Takes the new lines.
     pub(crate) fn take(&self) -> Vec<(VmId, String)> {
         std::mem::take(&mut *self.lock())
     }
 }
 
-/// Which system calls there are, and where they print.
+/// The available system calls and the destination of their output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
-    /// Those of `antares run` alone: a script without a transaction can only print.
+    /// Whether only printing is available, as in `antares run` for a script without a transaction.
     pub(crate) only_prints: bool,
-    /// Where lines go; the recorder's nowhere.
+    /// Receives lines; `None` in the recorder.
     pub(crate) printed: Option<Printed>,
-    /// Code that was loaded.
+    /// The loaded code.
     pub(crate) loaded: LoadedCode,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn calls(
     generate_ckb_syscalls(&vm, group, context, &printer)
 }
 
-/// The call that prints, as ckb-script has it.
+/// The system call that prints, as in ckb-script.
 struct Print<F>(F);
 
 impl<F: Fn(&str) + Send, M: SupportMachine> Syscalls<M> for Print<F> {

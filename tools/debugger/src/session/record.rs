@@ -1,5 +1,5 @@
-//! The recorder: ckb-script's scheduler with ckb-vm's `AsmMachine`, which runs ahead and tells the tape what
-//! happens to its VMs.
+//! The recorder: runs ckb-script's scheduler with ckb-vm's `AsmMachine` in advance, and records events of its
+//! VMs on the tape.
 
 use std::{
     cell::RefCell,
@@ -35,7 +35,7 @@ use super::{
 type Core = Box<AsmCoreMachine>;
 
 thread_local! {
-    /// What the machine that is made next belongs to.
+    /// Owner of the machine that is created next.
     static NEXT: RefCell<Option<Next>> = const { RefCell::new(None) };
 }
 
@@ -47,7 +47,7 @@ struct Next {
     tape: Tape,
 }
 
-/// What system calls are made of, in the recorder.
+/// The recorder's context for system calls.
 #[derive(Clone)]
 pub(crate) struct Context {
     tape: Tape,
@@ -65,13 +65,12 @@ fn generate(
     calls(*vm, group, context, &ours.calls)
 }
 
-/// Runs a script group, a stretch at a time.
+/// Runs a script group, some cycles at a time.
 pub(crate) struct Recorder {
     scheduler: Scheduler<Cells, Context, RecordedMachine>,
     pub(crate) tape: Tape,
     cycles_max: u64,
-    /// How the whole ended: what the first VM exited with, or what the VM or the scheduler says; and the
-    /// cycles.
+    /// The end of the run: the first VM's exit code, or the error of a VM or the scheduler; and the cycles.
     pub(crate) ended: Option<(Result<i8, Error>, u64)>,
 }
 
@@ -97,7 +96,7 @@ impl Recorder {
         self.scheduler.sg_data()
     }
 
-    /// Runs on a little, unless it has ended.
+    /// Runs some cycles, unless the run has ended.
     pub(crate) fn go_on(&mut self) -> Result<(), DebugError> {
         if self.ended.is_some() {
             return Ok(());
@@ -119,7 +118,7 @@ impl Recorder {
     }
 }
 
-/// A machine that tells the tape what it does.
+/// A machine that records its events on the tape.
 pub(crate) struct RecordedMachine {
     inner: AsmMachine,
     own: Option<Next>,
@@ -175,7 +174,7 @@ impl DefaultMachineRunner for RecordedMachine {
         let vm = self.inner.machine_mut();
         vm.inner_mut().set_max_cycles(limit);
         let last = vm.cycles();
-        // The assembly leaves the machine before a trace, and a system call behind itself.
+        // The assembly stops before a trace, and after a system call.
         let rests = ended == Err(Error::CyclesExceeded) && rest < limit && last <= limit;
         let ended = if rests { Err(Error::Pause) } else { ended };
         let end = match &ended {
@@ -198,7 +197,7 @@ impl DefaultMachineRunner for RecordedMachine {
     }
 }
 
-/// What the answer to `message` writes into the memory of the VM that sent it.
+/// The memory that the answer to `message` writes in the VM that sent it.
 fn writes(message: &Message, vm: &mut Steppable) -> Vec<Written> {
     match message {
         Message::Spawn(_, args) => vec![Written::Bytes(args.process_id_addr, 8)],
@@ -220,7 +219,7 @@ fn writes(message: &Message, vm: &mut Steppable) -> Vec<Written> {
     }
 }
 
-/// What stands where something was written.
+/// The content of written memory.
 fn read_all(vm: &mut Steppable, written: &[Written]) -> Vec<(u64, Bytes)> {
     let memory = vm.memory_mut();
     let read = written.iter().filter_map(|written| {
@@ -230,7 +229,7 @@ fn read_all(vm: &mut Steppable, written: &[Written]) -> Vec<(u64, Bytes)> {
                 (address, memory.load64(&at).ok()?.min(most).checked_mul(unit)?)
             }
         };
-        // What could not be written is not there.
+        // Memory that could not be written is omitted.
         Some((address, memory.load_bytes(address, bytes).ok()?))
     });
     read.collect()

@@ -1,4 +1,4 @@
-//! All VMs, made again from the tape: from one moment forwards to another.
+//! Replays all VMs from the tape, forwards from one moment to another.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,33 @@ use super::{
     undo::Undo,
 };
 
-/// Something that stops a run.
+/// A stop during a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) met: Met,
-    /// The moment before the instruction that did it.
+    /// The moment before the instruction that caused it.
     pub(crate) before: Moment,
 }
 
-/// Where a run went.
+/// How far a run went.
 #[derive(Clone, Debug)]
 pub(crate) enum Reached {
     /// To its bound.
     Bound,
-    /// To something that stops it.
+    /// To a stop.
     Hit(Hit),
-    /// To the end of the whole.
+    /// To the end of the whole run.
     End,
 }
 
 /// How a run treats stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mind {
-    /// It goes through all of them.
+    /// Ignores all.
     Nothing,
-    /// It stops, but not where it begins.
+    /// Stops, but not at the start.
     NotHere,
-    /// It stops, at once if need be.
+    /// Stops, even at the start.
     All,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// At the first instruction of all.
+    /// Starts at the first instruction.
     pub(crate) fn new(recorder: Recorder, calls: Calls) -> Result<Self, DebugError> {
         let mut replay = Self { recorder, lanes: BTreeMap::new(), slice: 0, calls };
         replay.enter(0, &Stops::default())?;
@@ -82,18 +82,18 @@ impl Replay {
         base.saturating_add(self.lanes.get(&vm).map_or(0, Lane::cycles))
     }
 
-    /// The VM of this number, which is made if need be.
+    /// The VM with this number, created if necessary.
     pub(crate) fn lane_of(&mut self, vm: VmId) -> &mut Lane {
         let (group, calls) = (self.recorder.group(), &self.calls);
         self.lanes.entry(vm).or_insert_with(|| Lane::new(vm, group, calls))
     }
 
-    /// Code that was loaded.
+    /// The loaded code.
     pub(crate) fn loaded(&self) -> &LoadedCode {
         &self.calls.loaded
     }
 
-    /// Has the VM that runs know how many cycles all had before.
+    /// Sets the previous cycles of all VMs in the VM that runs.
     pub(crate) fn renew_base(&mut self) {
         if let Some(slice) = self.recorder.tape.slice(self.slice)
             && let Some(lane) = self.lanes.get(&slice.vm)
@@ -102,7 +102,7 @@ impl Replay {
         }
     }
 
-    /// What undoes the next instruction, if that can be.
+    /// Undo information of the next instruction, if it can be undone.
     pub(crate) fn next_undo(&mut self) -> Option<Undo> {
         let vm = self.vm();
         self.lanes.get_mut(&vm)?.next_undo()
@@ -116,8 +116,7 @@ impl Replay {
         }
     }
 
-    /// The slice in which `vm` ran last before now: its number, and the cycles at its begin and where it was
-    /// left.
+    /// The last slice of `vm` before now: its number, its first cycles, and the cycles at its end or now.
     pub(crate) fn last_slice_of(&self, vm: VmId) -> Option<(usize, u64, u64)> {
         let now = self.now();
         let tape = self.recorder.tape.lock();
@@ -129,7 +128,7 @@ impl Replay {
         of_vm.find(|(_, first, end)| end > first)
     }
 
-    /// The slice of this number, which is recorded first if need be; none behind the end of the whole.
+    /// The slice with this number, recorded if necessary; `None` after the end of the run.
     fn slice_at(&mut self, index: usize) -> Result<Option<Slice>, DebugError> {
         loop {
             if let Some(slice) = self.recorder.tape.slice(index) {
@@ -142,7 +141,7 @@ impl Replay {
         }
     }
 
-    /// Enters the slice of this number, if there is one; with what is hit by that.
+    /// Enters the slice with this number, if it exists; returns a stop caused by that.
     fn enter(&mut self, index: usize, stops: &Stops) -> Result<Option<Option<Met>>, DebugError> {
         let Some(slice) = self.slice_at(index)? else { return Ok(None) };
         let lane = match &slice.begin {
@@ -171,7 +170,7 @@ impl Replay {
         Ok(Some(program.or_else(|| stops.written().find(meets).copied().map(Met::Watch))))
     }
 
-    /// Goes on to `bound`, the end, or something that stops it.
+    /// Runs to `bound`, the end, or a stop.
     pub(crate) fn run(&mut self, bound: Moment, stops: &Stops, mind: Mind) -> Result<Reached, DebugError> {
         let (is_minded, mut first) = (mind != Mind::Nothing, mind == Mind::NotHere);
         loop {
@@ -210,7 +209,7 @@ impl Replay {
         }
     }
 
-    /// What has happened in the VM that runs.
+    /// A stop of the VM that runs.
     fn hit(&self, met: Met) -> Hit {
         let now = self.now();
         let before = match met {
@@ -220,7 +219,7 @@ impl Replay {
         Hit { met, before }
     }
 
-    /// The VM that runs has failed: as it did when it was recorded?
+    /// Checks that the failure of the VM that runs matches the recording.
     fn fail(&self, slice: &Slice) -> Result<Reached, DebugError> {
         match slice.end {
             End::Error(_) => Ok(Reached::End),
@@ -228,7 +227,7 @@ impl Replay {
         }
     }
 
-    /// Leaves a slice at its end for the next one, if there is one.
+    /// Continues from a slice's end with the next slice, if there is one.
     fn leave(&mut self, slice: &Slice, stops: &Stops) -> Result<Option<Option<Hit>>, DebugError> {
         let now = self.now();
         let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(None) };

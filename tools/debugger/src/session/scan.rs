@@ -1,4 +1,4 @@
-//! Going back: forwards again from an image before.
+//! Runs backwards: replays forwards from an earlier image.
 
 use ckb_script::types::VmId;
 
@@ -12,10 +12,10 @@ use super::{
     tape::Moment,
 };
 
-/// How far before the end of an instruction it may begin, cycles; then further.
+/// Distances in cycles at which to search for an instruction's start before its end, in order.
 const BACK: [u64; 4] = [1_024, 65_536, 4_194_304, u64::MAX];
 
-/// Takes `replay` to `moment`, or to the first moment behind it that is one.
+/// Sets `replay` to `moment`, or to the first valid moment after it.
 pub(crate) fn go(
     replay: &mut Replay,
     history: &mut History,
@@ -41,8 +41,8 @@ pub(crate) fn go(
     Ok(())
 }
 
-/// Takes `replay` back to the last moment that `stops` stop before where it is; to the first of all, if there
-/// is none.
+/// Moves `replay` back to the last moment before now at which `stops` stop, or to the beginning if there is
+/// none.
 pub(crate) fn back(
     replay: &mut Replay,
     history: &mut History,
@@ -57,7 +57,7 @@ pub(crate) fn back(
         let mut mind = Mind::All;
         while let Reached::Hit(hit) = replay.run(end, &stops, mind)? {
             let is_here = hit.before == replay.now();
-            // Where a program is left something else may stop it, too.
+            // Another stop may have the same moment as the suspension of a program.
             let is_known = matches!(hit.met, Met::Program(_))
                 && last.as_ref().is_some_and(|last: &Hit| last.before == hit.before);
             if hit.before < end && !is_known {
@@ -79,7 +79,7 @@ pub(crate) fn back(
     Ok(None)
 }
 
-/// Takes `replay` back to before the last instruction of `vm`. Whether there was one.
+/// Moves `replay` back before the last instruction of `vm`. Returns whether there was one.
 pub(crate) fn step_back(
     replay: &mut Replay,
     history: &mut History,
@@ -117,7 +117,7 @@ pub(crate) fn step_back(
     Ok(false)
 }
 
-/// Undoes the last instruction, if that was noted.
+/// Undoes the last instruction, if it was recorded.
 fn undo(replay: &mut Replay, history: &mut History) -> bool {
     let found = history.undos.take(replay.now());
     found.inspect(|undo| replay.undo(undo)).is_some()

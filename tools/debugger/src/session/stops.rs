@@ -1,4 +1,4 @@
-//! Where a run is to stop: addresses, memory, system calls, cycles.
+//! Stop conditions of a run: addresses, memory, system calls, cycles.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -8,25 +8,25 @@ use ckb_vm::instructions::instruction_length;
 
 use super::limits::PROGRAM_CHANGES_MAX;
 
-/// What is done to memory.
+/// A kind of memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// It is written.
+    /// Writes.
     Write,
-    /// It is read.
+    /// Reads.
     Read,
-    /// Either.
+    /// Both.
     Any,
 }
 
-/// Memory that is watched.
+/// A watched memory range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchRange {
     /// First byte.
     pub address: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What is looked for.
+    /// The watched accesses.
     pub access: Access,
 }
 
@@ -45,7 +45,7 @@ impl WatchRange {
     }
 }
 
-/// Which system calls are stopped at.
+/// The system calls to stop at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Caught {
     /// None.
@@ -53,28 +53,28 @@ pub enum Caught {
     None,
     /// All.
     All,
-    /// Those of these numbers.
+    /// Those with these numbers.
     Numbers(BTreeSet<u64>),
 }
 
-/// Where a run is to stop.
+/// Stop conditions of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stops {
     breakpoints: BTreeSet<u64>,
     watches: Vec<WatchRange>,
     caught: Caught,
-    /// Stop before the first instruction behind so many cycles of all VMs.
+    /// Stop before the first instruction after this many cycles of all VMs.
     pub(crate) cycles: Option<u64>,
-    /// Stop as soon as an instruction is not there.
+    /// Stop at an instruction outside of this range.
     within: Option<Range<u64>>,
-    /// The program whose symbols somebody has; others are stopped at, if there is one.
+    /// The program whose symbols the debugger has; if present, stop at others.
     program: Option<usize>,
-    /// Programs that were stopped at, and how often one was since something else was.
+    /// Programs that caused stops, and the number of such stops since the last other one.
     seen: BTreeSet<usize>,
     changes: u32,
-    /// Whether the last of what is met counts, since somebody goes back.
+    /// Whether the run is part of a backward run, whose last stop counts.
     pub(crate) is_back: bool,
-    /// Changes whenever what is decoded has to be cut elsewhere.
+    /// Changes whenever code must be decoded again.
     pub(crate) generation: u64,
 }
 
@@ -85,13 +85,13 @@ impl Stops {
         self.generation += 1;
     }
 
-    /// No longer; whether it did.
+    /// Removes the breakpoint; returns whether it existed.
     pub fn remove_breakpoint(&mut self, address: u64) -> bool {
         self.generation += 1;
         self.breakpoints.remove(&address)
     }
 
-    /// Stops once, before the first instruction behind so many cycles of all VMs.
+    /// Stops once, before the first instruction after this many cycles of all VMs.
     pub fn stop_at_cycles(&mut self, cycles: u64) {
         self.cycles = Some(cycles);
     }
@@ -102,7 +102,7 @@ impl Stops {
         self.generation += 1;
     }
 
-    /// No longer; whether it did.
+    /// Removes the watch; returns whether it existed.
     pub fn remove_watch(&mut self, watch: &WatchRange) -> bool {
         self.generation += 1;
         let found = self.watches.iter().position(|known| known == watch);
@@ -114,46 +114,46 @@ impl Stops {
         self.caught = caught;
     }
 
-    /// The same for a way back, which has no limit of cycles.
+    /// The same stops for a backward run, without the cycle limit.
     pub(crate) fn backwards(&self) -> Self {
         Self { cycles: None, is_back: true, ..self.clone() }
     }
 
-    /// Stops as soon as an instruction is not in `range`; no longer, if that is none.
+    /// Stops at an instruction outside of `range`; `None` removes the condition.
     pub(crate) fn stay_within(&mut self, range: Option<Range<u64>>) {
         self.within = range;
         self.generation += 1;
     }
 
-    /// Stops where a VM goes on whose program is not this one.
+    /// Stops when a VM with another program resumes.
     pub(crate) fn know(&mut self, program: usize) {
         self.program = Some(program);
         self.seen.insert(program);
         self.changes += 1;
     }
 
-    /// Something else was stopped at.
+    /// Resets the count of stops at programs, after another stop.
     pub(crate) fn forget_changes(&mut self) {
         self.changes = 0;
     }
 
-    /// Whether this program is no reason to stop.
+    /// Whether this program causes no stop.
     pub(crate) fn knows(&self, program: usize) -> bool {
         let is_enough = self.changes >= PROGRAM_CHANGES_MAX && self.seen.contains(&program);
         is_enough || self.program.is_none_or(|known| known == program)
     }
 
-    /// The program whose symbols somebody has.
+    /// The program whose symbols the debugger has.
     pub(crate) fn program(&self) -> Option<usize> {
         self.program
     }
 
-    /// Leaves programs alone until they are given back.
+    /// Disables stops at programs until `put_program`.
     pub(crate) fn take_program(&mut self) -> Option<usize> {
         self.program.take()
     }
 
-    /// Gives them back.
+    /// Enables stops at programs again.
     pub(crate) fn put_program(&mut self, program: Option<usize>) {
         self.program = program;
     }
@@ -162,13 +162,13 @@ impl Stops {
         self.within.as_ref().is_some_and(|range| !range.contains(&pc))
     }
 
-    /// The breakpoint at an instruction of this length, which may be two in one: then also at the second.
+    /// The breakpoint at this instruction; if it is a fused pair, also at the second one.
     pub(crate) fn breakpoint(&self, pc: u64, instruction: Option<Instruction>) -> Option<u64> {
         let length = instruction.map_or(1, |instruction| u64::from(instruction_length(instruction)).max(1));
         self.breakpoints.range(pc..pc.saturating_add(length)).next().copied()
     }
 
-    /// Whether the assembly has to stop before `instruction`.
+    /// Whether the assembly must stop before `instruction`.
     pub(crate) fn cuts(&self, pc: u64, instruction: Instruction) -> bool {
         self.is_out(pc)
             || self.breakpoint(pc, Some(instruction)).is_some()
@@ -194,7 +194,7 @@ impl Stops {
         self.watches.iter().find(|watch| watch.is_hit(&touch)).copied()
     }
 
-    /// What is watched for writes, which system calls may do too.
+    /// Watches for writes, which system calls may hit, too.
     pub(crate) fn written(&self) -> impl Iterator<Item = &WatchRange> {
         self.watches.iter().filter(|watch| watch.access != Access::Read)
     }

@@ -1,4 +1,4 @@
-//! What the recorder has seen: who ran when, and what was done to each VM between its own instructions.
+//! The recording: the slices of the VMs, and the effects on each VM between its own instructions.
 
 use std::{
     collections::BTreeMap,
@@ -16,29 +16,29 @@ use super::{
 /// A moment: before an instruction of the VM that runs in this slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
-    /// Which slice.
+    /// Number of the slice.
     pub(crate) slice: usize,
-    /// Cycles of the VM in it.
+    /// Cycles of the slice's VM.
     pub(crate) cycles: u64,
 }
 
-/// How a slice begins.
+/// How a slice starts.
 #[derive(Clone, Debug)]
 pub(crate) enum Begin {
     /// With a new program in the VM.
     Program(Arc<Image>, usize),
-    /// Behind a system call that another one answered: what is in memory and in a0 since.
+    /// After an answered system call, with the changed memory and a0.
     Answered(Vec<(u64, Bytes)>, u64),
-    /// Where the one before ended.
+    /// At the end of the previous slice.
     Same,
 }
 
 /// How a slice ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
-    /// The recorder rests.
+    /// The recorder paused.
     Rest,
-    /// In a system call that the scheduler answers.
+    /// At a system call that the scheduler answers.
     Yield,
     /// The VM exited.
     Exit(i8),
@@ -46,49 +46,49 @@ pub(crate) enum End {
     Error(Error),
 }
 
-/// A stretch in which one VM ran.
+/// A period in which one VM ran.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     pub(crate) vm: VmId,
     pub(crate) begin: Begin,
-    /// Cycles of all before it.
+    /// Cycles of all VMs before it.
     pub(crate) base: u64,
-    /// The VM's cycles at its begin and end.
+    /// The VM's cycles at its start and end.
     pub(crate) cycles: (u64, u64),
     pub(crate) end: End,
-    /// Where the VM was at the end.
+    /// The VM's state at its end.
     pub(crate) place: Position,
 }
 
 /// Memory that the answer to a system call writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Written {
-    /// So many bytes there.
+    /// This many bytes at an address.
     Bytes(u64, u64),
-    /// There as many units of this many bytes as the 8 bytes at the third address say, at most the fourth.
+    /// At an address, units of this many bytes. Their number is at the third address, limited by the fourth.
     Counted(u64, u64, u64, u64),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) slices: Vec<Slice>,
-    /// All programs that were loaded, each once.
+    /// All loaded programs, each once.
     pub(crate) programs: Vec<Bytes>,
-    /// What answers will write, by VM.
+    /// Memory that answers will write, by VM.
     pub(crate) pending: BTreeMap<VmId, Vec<Written>>,
-    /// Cycles until the recorder rests.
+    /// Cycles until the recorder pauses.
     pub(crate) budget: u64,
     changed_bytes: usize,
-    /// Whether more was to be kept than can be.
+    /// The exceeded limit, if any.
     pub(crate) is_full: Option<&'static str>,
 }
 
-/// The tape, which all machines of a scheduler share.
+/// The tape, shared by all machines of a scheduler.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tape(Arc<Mutex<Recorded>>);
 
 impl Tape {
-    /// A panic elsewhere leaves it whole.
+    /// Locks the tape. A panic elsewhere cannot leave it inconsistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Recorded> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,24 +1,24 @@
-//! Single instructions that can be undone without an image: what each changed. Any way to a moment leads to
-//! the same one, so what was noted on one way is true on all.
+//! Single instructions that can be undone without an image, by their changes. All replays to a moment are
+//! equal, so changes recorded in one are valid for all.
 
 use antares_vm::{Steppable, Touch};
 use ckb_vm::{CoreMachine as _, SupportMachine as _};
 
 use super::{image::Position, tape::Moment};
 
-/// What one instruction changed.
+/// The changes of one instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undo {
     place: Position,
     cycles: u64,
     reservation: u64,
     written: Option<(usize, usize, [u8; 8])>,
-    /// Cycles before the single instruction before it.
+    /// Cycles before the previous single step.
     pub(crate) before: u64,
 }
 
 impl Undo {
-    /// Of the instruction that `vm` executes next, which touches this.
+    /// Records the next instruction of `vm`, which accesses `touch`.
     pub(crate) fn of(vm: &mut Steppable, touch: Option<Touch>, before: u64) -> Self {
         let cycles = vm.cycles();
         let core = vm.inner_mut();
@@ -38,7 +38,7 @@ impl Undo {
         Self { place: Position::of(core), cycles, reservation, written, before }
     }
 
-    /// Undoes it.
+    /// Undoes the instruction.
     pub(crate) fn undo(&self, vm: &mut Steppable) {
         vm.set_cycles(self.cycles);
         vm.inner_mut().update_pc(self.place.pc);
@@ -54,16 +54,16 @@ impl Undo {
     }
 }
 
-/// Instructions, each behind the one before it, that lead to a moment.
+/// Consecutive instructions that lead to a moment.
 #[derive(Debug, Default)]
 pub(crate) struct Undos {
     steps: Vec<Undo>,
-    /// Where the last one leads.
+    /// The moment after the last one.
     end: Moment,
 }
 
 impl Undos {
-    /// Notes an instruction that leads to `end`; none if it cannot be undone.
+    /// Records an instruction that leads to `end`; `None` if it cannot be undone.
     pub(crate) fn record(&mut self, undo: Option<Undo>, begin: Moment, end: Moment) {
         if self.end != begin || undo.is_none() {
             self.steps.clear();
@@ -72,7 +72,7 @@ impl Undos {
         self.end = end;
     }
 
-    /// The instruction that leads to `now`, which is forgotten.
+    /// Removes the instruction that leads to `now`.
     pub(crate) fn take(&mut self, now: Moment) -> Option<Undo> {
         let undo = self.steps.pop_if(|_| self.end == now)?;
         self.end.cycles = undo.cycles;

@@ -1,4 +1,4 @@
-//! What the published program printed, and how ours is compared with it.
+//! Output of the published program, and comparisons with ours.
 
 use std::{
     fs,
@@ -10,17 +10,17 @@ use antares_abi::Sha256Digest;
 use antares_guests::{debugger_examples, js_vm, published_scripts};
 use tempfile::TempDir;
 
-/// What the published program printed.
+/// Output of the published program.
 pub(crate) const LINES: &str = include_str!("lines.txt");
 pub(crate) const LINES_FILE: &str = "tests/ckb_debugger/lines.txt";
-/// The same of scripts in published crates, each as the lock of a transaction that is made for it.
+/// The same for scripts in published crates, each as the lock of a generated transaction.
 pub(crate) const SCRIPTS: &str = include_str!("scripts.txt");
 pub(crate) const SCRIPTS_FILE: &str = "tests/ckb_debugger/scripts.txt";
-/// The same of builds and runs of JavaScript, with ckb-js-vm.
+/// The same for builds and runs of JavaScript, with ckb-js-vm.
 pub(crate) const JAVASCRIPT: &str = include_str!("javascript.txt");
 pub(crate) const JAVASCRIPT_FILE: &str = "tests/ckb_debugger/javascript.txt";
 
-/// The examples of the published program, in a folder in which files may be made.
+/// The examples of the published program, in a writable folder.
 pub(crate) fn examples() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(debugger_examples().unwrap()).unwrap() {
@@ -34,7 +34,7 @@ pub(crate) fn examples() -> TempDir {
     folder
 }
 
-/// The command that runs `program`, which may itself have words, with `words`.
+/// The command that runs `program`, which may include arguments, with `words`.
 pub(crate) fn command(program: &[&str], folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]);
@@ -43,7 +43,7 @@ pub(crate) fn command(program: &[&str], folder: &Path, words: &[&str]) -> Comman
     command
 }
 
-/// Names and digests of the files in `folder` and the folders in it.
+/// Names and digests of the files below `folder`.
 fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -59,7 +59,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// One command of a golden file, as `program` answers it: what it printed, its status, and what files it
+/// The answer of `program` to one command of a golden file: its output, its status, and the files that it
 /// wrote.
 pub(crate) fn answer(program: &[&str], folder: &Path, line: &str) -> String {
     let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -85,7 +85,7 @@ pub(crate) fn answer(program: &[&str], folder: &Path, line: &str) -> String {
     text
 }
 
-/// The commands of a golden file, each with what is expected.
+/// The commands of a golden file, each with its expected answer.
 pub(crate) fn goldens(text: &str) -> Vec<(&str, String)> {
     let mut goldens: Vec<(&str, String)> = Vec::new();
     for line in text.lines().skip_while(|line| line.starts_with('#')) {
@@ -112,7 +112,7 @@ pub(crate) fn assert_goldens(program: &[&str], text: &str, folder: &Path) {
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), goldens.len(), wrong.join("\n"));
 }
 
-/// The folder that JavaScript is built in.
+/// The folder for building JavaScript.
 pub(crate) fn javascript() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();

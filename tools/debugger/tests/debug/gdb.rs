@@ -28,7 +28,7 @@ fn gdb(folder: &TempDir, words: &[&str], commands: &str) -> Output {
     antares(folder.path(), &[&["debug", "--gdb", "--batch", "commands"], words].concat()).output().unwrap()
 }
 
-/// What gdb says, with its status 0; what `monitor` answers is behind the rest.
+/// gdb's output with status 0; output of `monitor` follows the rest.
 #[track_caller]
 pub(crate) fn said(folder: &TempDir, words: &[&str], commands: &str) -> String {
     let output = gdb(folder, words, commands);
@@ -38,7 +38,7 @@ pub(crate) fn said(folder: &TempDir, words: &[&str], commands: &str) -> String {
     text + &errors
 }
 
-/// Asserts that `parts` stand in `text`, in this order.
+/// Asserts that `text` contains `parts` in this order.
 #[track_caller]
 pub(crate) fn assert_in_order(text: &str, parts: &[&str]) {
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The folder of a fuzzing: inputs that went where none went before, and findings.
+//! The output folder: inputs that reached new coverage, and findings.
 
 use std::{
     collections::BTreeMap,
@@ -28,9 +28,9 @@ use super::target::Target;
 pub(crate) const CORPUS: &str = "corpus";
 /// The folder of findings.
 const FINDINGS: &str = "findings";
-/// Bytes of an input's file, at most.
+/// Maximum bytes of an input's file.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
-/// Digits of a digest in a name.
+/// Digits of a digest in a file name.
 const DIGITS: usize = 16;
 
 /// A finding on disk.
@@ -38,9 +38,9 @@ const DIGITS: usize = 16;
 pub(crate) struct StoredFinding {
     pub(crate) kind: String,
     pub(crate) what: String,
-    /// The transaction, as `antares verify --tx` takes it.
+    /// The transaction, in the format of `antares verify --tx`.
     pub(crate) file: String,
-    /// Bytes of all fields, and before they were made smaller.
+    /// Bytes of all fields, after and before minimisation.
     pub(crate) bytes: u64,
     pub(crate) bytes_before: u64,
     /// The run of its process that found it.
@@ -64,7 +64,7 @@ impl Folder {
         Ok(Self { root: root.to_owned(), names })
     }
 
-    /// Inputs of sessions before, by name.
+    /// Inputs of earlier sessions, by name.
     pub(crate) fn seeds(&self) -> Result<Vec<FieldBytes>, Failure> {
         let folder = self.root.join(CORPUS);
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -84,7 +84,7 @@ impl Folder {
         let held: BTreeMap<String, String> =
             serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
         let bytes = |name: &String| match held.get(name).map(|text| text.parse()) {
-            // A field that was not among those of that session.
+            // That session did not have this field.
             None => Ok(bytes::Bytes::new()),
             Some(Ok(Content::Bytes(bytes))) => Ok(bytes.into()),
             Some(_) => Err(refused(format!("{name} is no 0x and hexadecimal digits"))),
@@ -92,7 +92,7 @@ impl Folder {
         self.names.iter().map(bytes).collect()
     }
 
-    /// Writes an input; whether it was not there.
+    /// Writes an input; returns whether it is new.
     pub(crate) fn keep(&self, target: &Target, fields: &FieldBytes) -> Result<bool, Failure> {
         let pairs = target.names.iter().zip(fields);
         let held: BTreeMap<_, _> =
@@ -107,7 +107,7 @@ impl Folder {
         Ok(true)
     }
 
-    /// Writes a finding: the transaction, and why scripts end as they do.
+    /// Writes a finding: the transaction, and a diagnosis of its scripts.
     pub(crate) fn keep_finding(
         &self,
         target: &Target,
@@ -133,7 +133,7 @@ impl Folder {
     }
 }
 
-/// What differs from the transaction as it was, and the diagnosis of what fails.
+/// The differences from the original transaction, and the diagnosis of failures.
 fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Failure> {
     let mut text = String::new();
     for name in &target.names {

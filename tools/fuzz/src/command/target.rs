@@ -1,4 +1,4 @@
-//! What is fuzzed: the transaction, its fields, and native code that counts.
+//! The fuzzing target: the transaction, its fields, and instrumented native code.
 
 use antares_abi::{CompileOptions, Hints, Isa};
 use antares_cli::{
@@ -15,9 +15,9 @@ use antares_transaction::{Environment, FieldName, Mock, programs};
 use anyhow::anyhow;
 use bytes::Bytes;
 
-/// Cycles of a run, unless told otherwise: what a pool of a node lets a transaction have.
+/// Default cycles of a run: the limit of a node's transaction pool.
 const CYCLES_MAX: u64 = 70_000_000;
-/// Bits of counters' numbers by bytes of all programs' code: few make a run short, many keep edges apart.
+/// Bits of counter numbers by total code bytes: few keep runs short, many keep edges distinct.
 const COUNTER_BITS: [(u64, u8); 3] = [(32 << 10, 12), (96 << 10, 13), (256 << 10, 14)];
 const COUNTER_BITS_MOST: u8 = 16;
 
@@ -27,7 +27,7 @@ pub(crate) struct Target {
     pub(crate) names: Vec<FieldName>,
     pub(crate) environment: Environment,
     pub(crate) group: Option<(GroupKind, CellName)>,
-    /// With another script in the place of the first.
+    /// The same transaction with another script instead of the first.
     other: Option<Mock>,
     pub(crate) cycles_max: u64,
 }
@@ -95,7 +95,7 @@ impl Target {
         })
     }
 
-    /// Counted libraries of all programs, and the bits of a counter's number.
+    /// Instrumented libraries of all programs, and the bits of a counter's number.
     fn libraries(&self, args: &FuzzArgs) -> Result<(Vec<FuzzLibrary>, u8), Failure> {
         let mocks = [Some(&self.mock), self.other.as_ref()].into_iter().flatten();
         let mut found: Vec<(Bytes, u32)> = Vec::new();
@@ -122,7 +122,7 @@ impl Target {
                     let bytes = compiled.output.read().map_err(|error| Failure::Service(error.into()))?;
                     libraries.push(library(elf, bytes.into()));
                 }
-                // It is interpreted, and counts nothing.
+                // The interpreter runs it without counters.
                 Err(failure @ Failure::Refused { .. }) => {
                     eprintln!("antares: a script counts nothing: {failure}")
                 }

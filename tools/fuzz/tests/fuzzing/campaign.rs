@@ -1,4 +1,4 @@
-//! A script in a transaction, and what a job with it told.
+//! A script in a transaction, and the reports of a job with it.
 
 use std::{io, io::Write as _, os::fd::AsFd as _, sync::Arc};
 
@@ -36,13 +36,13 @@ pub(crate) fn file(bytes: &[u8]) -> std::fs::File {
     file
 }
 
-/// Native code of these scripts, which counts.
+/// Instrumented native code of these scripts.
 pub(crate) fn native(elves: &[&[u8]]) -> Machines {
     let program = |elf: &&[u8]| {
         let library = Library::load_counted(file(&counted(elf)).as_fd()).unwrap();
         Arc::new(Program::new(Bytes::copy_from_slice(elf), library).unwrap())
     };
-    // Machines are used again: mapping one takes longer than a run.
+    // Reuse machines: mapping one takes longer than a run.
     reserve_machines().unwrap();
     Machines::Native(MachineSession::counting(elves.iter().map(program).collect(), BITS))
 }
@@ -60,7 +60,7 @@ pub(crate) fn document(mock: &Mock) -> Bytes {
     mock.document(&mut |_| None).into()
 }
 
-/// A job with `mock`, whose fields `names` change.
+/// A job that mutates the fields `names` of `mock`.
 pub(crate) fn job(mock: &Mock, elves: &[&[u8]], names: &[&str], invariants: Invariants) -> FuzzJob {
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = Environment::default();
     let library = |elf: &&[u8]| FuzzLibrary { elf: Bytes::copy_from_slice(elf), library: Bytes::new() };
@@ -83,7 +83,7 @@ pub(crate) fn job(mock: &Mock, elves: &[&[u8]], names: &[&str], invariants: Inva
     }
 }
 
-/// What a job told.
+/// The reports of a job.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reported {
     pub(crate) ready: String,

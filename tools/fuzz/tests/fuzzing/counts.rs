@@ -1,4 +1,4 @@
-//! Native code of counted builds does what other native code does, and counts what an interpreter counts.
+//! Instrumented native code behaves like other native code, and counts like the interpreter.
 
 use antares_fuzz::job::Invariants;
 use antares_fuzz::{Executor, FuzzInput, Machines, Ran};
@@ -6,10 +6,10 @@ use antares_transaction::Mock;
 
 use crate::campaign::{BITS, as_lock, interpreter, job, native};
 
-/// Counters that native code alone counts, at most.
+/// Maximum counters that only native code counts.
 const ADDED_MAX: usize = 4;
 
-/// How `mock` ends on `machines`, and what was counted.
+/// The result of `mock` on `machines`, and the counters.
 fn run(mock: &Mock, elf: &[u8], machines: Machines) -> (Ran, Vec<u8>) {
     let mut job = job(mock, &[elf], &["witness.0"], Invariants::default());
     job.cycles_max = 200_000_000;

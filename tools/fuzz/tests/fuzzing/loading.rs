@@ -1,4 +1,4 @@
-//! A counted library is taken for no other one, and no other one for it.
+//! An instrumented library is distinct from all others.
 
 use std::os::fd::AsFd as _;
 

@@ -1,5 +1,4 @@
-//! Planted bugs are found, by seeds that are given, in few runs; and native code counts what an interpreter
-//! counts.
+//! The fuzzer finds planted bugs in few runs with given seeds, and native code counts like the interpreter.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod campaign;

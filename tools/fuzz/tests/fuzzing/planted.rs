@@ -10,7 +10,7 @@ fn fails() -> Invariants {
     Invariants { fails: true, ..Invariants::default() }
 }
 
-/// How the transaction of `job` ends with what was found.
+/// How the transaction of `job` ends with the fields in `found`.
 fn end(job: &FuzzJob, machines: &Machines, found: &FuzzFinding) -> End {
     let executor = Executor::new(job, &job.document, machines.clone()).unwrap();
     executor.run(&FuzzInput::of(&found.fields, job.fields.len())).unwrap().end
@@ -31,7 +31,7 @@ fn a_length_that_is_not_checked_is_found() {
     let found = only(&reported);
     assert!(found.kind.contains("Inputs[0].Lock at 0x"), "{found:?}");
     assert!(matches!(end(&job, &machines, found), End::Failed { .. }));
-    // The header, and what reaches the return address.
+    // The header, and the bytes that overwrite the return address.
     let witness = &found.fields[0];
     assert!(witness.starts_with(b"PAY1") && witness.len() < 200, "{witness:?}");
     // The same seed does the same.
@@ -79,7 +79,7 @@ fn a_sum_that_turns_over_is_found_beside_a_lock_that_is_right() {
     assert!(one.checked_add(two).is_none() && one.wrapping_add(two) <= spent, "{spent} {one} {two}");
 }
 
-/// A witness that the lock without the bug accepts, too, if `with_amount`.
+/// A witness that the correct lock accepts, too, if `with_amount`.
 fn signed(amount: u64, to: [u8; 20], with_amount: bool) -> Vec<u8> {
     let hash = |state: u64, bytes: &[u8]| {
         bytes.iter().fold(state, |state, byte| (state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))

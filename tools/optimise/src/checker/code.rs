@@ -1,4 +1,4 @@
-//! The functions of a linked file that may be changed, in pieces that control enters at their start alone.
+//! The changeable functions of a linked file, in pieces that control enters only at their start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +14,13 @@ use super::{
 };
 use crate::RewriteError;
 
-/// The system call that tells a script how many cycles it has used.
+/// The system call that returns the script's cycles.
 const CURRENT_CYCLES: i64 = 2042;
 
-/// The trap that compilers write, where its short form is not known.
+/// The compilers' trap instruction, where its short form is unknown.
 const UNIMP: u32 = 0xc000_1073;
 
-/// Bytes that ckb-vm's decoder may look at for one instruction: five are fused.
+/// Maximum bytes that ckb-vm's decoder inspects for one instruction: it fuses up to five.
 pub(crate) const FUSED_BYTES_MAX: u64 = 20;
 
 /// Instructions with their addresses.
@@ -29,17 +29,17 @@ pub(crate) type Row = Vec<(u64, Instruction)>;
 /// How control leaves a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// To what stands behind it. What is pinned stays as it is.
+    /// Continues after the piece. A pinned piece must not change.
     Straight { is_pinned: bool },
-    /// There, or to what stands behind it.
+    /// Branches to `to`, or continues after the piece.
     Branch { to: u64 },
-    /// There.
+    /// Jumps to `to`.
     Jump { to: u64 },
-    /// To somebody who may look at everything; and perhaps it comes back.
+    /// Passes control to unknown code, which may read all state, and may return.
     Away { comes_back: bool },
 }
 
-/// Instructions that are executed one after another, or one that goes elsewhere.
+/// Straight-line code, or a single control transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) row: Row,
@@ -63,39 +63,39 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// What control reaches, by the addresses of the pieces.
+    /// Reachable code, by address of the piece.
     pub(crate) pieces: BTreeMap<u64, Piece>,
 }
 
-/// Why a function is left as it is.
+/// Why a function must not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Obstacle {
-    /// Its symbol shares bytes with another one.
+    /// Its symbol overlaps another one.
     #[error("another function shares its bytes")]
     Overlap,
-    /// Its bytes are not a row of instructions.
+    /// It contains bytes that are not instructions.
     #[error("it has data among its instructions")]
     Data,
-    /// The address of a place inside of it is formed.
+    /// An address inside of it is taken.
     #[error("the address of a place inside of it is taken, as for a jump table")]
     TakenInside,
-    /// It jumps to an address that it computes.
+    /// It jumps to a computed address.
     #[error("it jumps to a computed address")]
     ComputedJump,
-    /// Something goes to the middle of an instruction.
+    /// A jump targets the middle of an instruction.
     #[error("something jumps between its instructions")]
     OffBoundary,
 }
 
-/// A function that is left as it is.
+/// A function that must not change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Untouched {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: Obstacle,
-    /// Where that is seen.
+    /// Location of the reason.
     pub at: u64,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Code {
     pub(crate) untouched: Vec<Untouched>,
 }
 
-/// Bytes of a section in the order of their addresses.
+/// A contiguous part of a section.
 struct Part {
     symbol: Option<Symbol>,
     row: Row,
@@ -114,10 +114,10 @@ struct Part {
 }
 
 impl Code {
-    /// Finds the functions of `linked`, which was loaded as `image`.
+    /// Finds the functions of `linked`, whose loaded image is `image`.
     ///
     /// # Errors
-    /// Somewhere an address of code is formed that no relocation tells, or the script reads its cycles.
+    /// The script forms a code address without a relocation, or reads its cycles.
     pub(crate) fn find(linked: &mut Linked, image: &Image) -> Result<Self, RewriteError> {
         let parts = parts(linked, image);
         for part in &parts {
@@ -143,7 +143,7 @@ impl Code {
         Ok(code)
     }
 
-    /// Places from which control may run into the start of a function that stands behind them.
+    /// Locations directly before a function from which execution may run into it.
     pub(crate) fn positions_before(&self) -> Vec<u64> {
         let is_inside = |pc: u64| {
             let last = self.functions.partition_point(|function| function.start <= pc);
@@ -155,23 +155,23 @@ impl Code {
     }
 }
 
-/// Where `instruction` at `pc` branches, jumps or calls.
+/// Target of the branch, jump or call `instruction` at `pc`.
 fn direct_target(pc: u64, instruction: &Instruction) -> Option<u64> {
     let is_direct = instruction.is_branch() || instruction.op == Op::Jal;
     is_direct.then(|| pc.wrapping_add(instruction.imm.cast_unsigned()))
 }
 
-/// Where the two instructions from `at` on jump or call together. Assemblers fold that within a section.
+/// Target of the two-instruction jump or call at `at`. Assemblers fold such pairs within a section.
 fn far_target(row: &Row, at: usize) -> Option<u64> {
     let (pc, upper) = row[at];
-    // In a gap what is decoded overlaps.
+    // Decoded instructions overlap in a gap.
     let (_, next) = row[at + 1..].iter().take(2).find(|(next, _)| *next == pc + 4)?;
     let is_pair = (upper.op, next.op, next.rs1) == (Op::Auipc, Op::Jalr, upper.rd);
     let distance = upper.imm.wrapping_add(next.imm).cast_unsigned();
     is_pair.then(|| pc.wrapping_add(distance) & !1)
 }
 
-/// All code, cut at the borders of functions.
+/// All code, split at function boundaries.
 fn parts(linked: &Linked, image: &Image) -> Vec<Part> {
     let decoder = &mut Decoder::new(image);
     let overlapping = overlapping(&linked.functions);
@@ -204,7 +204,7 @@ fn parts(linked: &Linked, image: &Image) -> Vec<Part> {
     parts
 }
 
-/// Which of `functions`, which are in order, share bytes with another one.
+/// Marks each of `functions`, which are sorted, that overlaps another one.
 fn overlapping(functions: &[Symbol]) -> Vec<bool> {
     let mut found = vec![false; functions.len()];
     let mut furthest = 0;
@@ -219,8 +219,8 @@ fn overlapping(functions: &[Symbol]) -> Vec<bool> {
     found
 }
 
-/// The row of instructions from `start` on, and where it ends. What compilers write behind calls that never
-/// return, `unimp`, is none, and no data either.
+/// The instructions from the start of `range`, and their end. Skips the `unimp` that compilers write after
+/// calls that never return.
 fn sweep(image: &Image, decoder: &mut Decoder<'_>, range: Range<u64>) -> (Row, u64) {
     let (mut row, mut at) = (Row::new(), range.start);
     while at < range.end {
@@ -237,7 +237,7 @@ fn sweep(image: &Image, decoder: &mut Decoder<'_>, range: Range<u64>) -> (Row, u
     (row, at)
 }
 
-/// Bytes that no function has: whatever may be decoded there is taken for an instruction.
+/// Code outside of functions: every decodable instruction counts.
 fn gap(decoder: &mut Decoder<'_>, start: u64, end: u64) -> Part {
     let places = (start.next_multiple_of(2)..end).step_by(2);
     let row = places.filter_map(|pc| decoder.decode(pc).map(|instruction| (pc, instruction))).collect();
@@ -268,14 +268,14 @@ fn refuse_unrelocated(linked: &Linked, part: &Part) -> Result<(), RewriteError> 
     Ok(())
 }
 
-/// Registers by what they may hold.
+/// Registers by their possible content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Held {
     /// A result of arithmetic.
     computed: RegSet,
     /// A return address.
     returns: RegSet,
-    /// A result of arithmetic on one.
+    /// A result of arithmetic on a return address.
     behind: RegSet,
 }
 
@@ -317,7 +317,7 @@ impl Held {
     }
 }
 
-/// What registers hold before instructions. Where bytes are of no function, up to a change of control.
+/// Possible content of registers before each instruction; outside of functions, up to a control transfer.
 fn held(linked: &Linked, part: &Part) -> BTreeMap<u64, Held> {
     let start = Held { returns: RegSet::of(&[Reg::RA, Reg::T0]), ..Held::default() };
     let mut before: BTreeMap<u64, Held> = part.row.iter().map(|(pc, _)| (*pc, Held::default())).collect();
@@ -348,7 +348,7 @@ fn held(linked: &Linked, part: &Part) -> BTreeMap<u64, Held> {
     before
 }
 
-/// What keeps a function from being changed.
+/// The reason why a function must not change, if any.
 fn obstacle_in(linked: &Linked, symbol: &Symbol, row: &Row) -> Option<(Obstacle, u64)> {
     let inside = symbol.start + 1..symbol.end;
     if let Some(at) = linked.data.range(symbol.start..symbol.end).next() {
@@ -399,7 +399,7 @@ impl Function {
         function
     }
 
-    /// What control reaches from the start.
+    /// The pieces reachable from the start.
     fn reached(&self) -> BTreeSet<u64> {
         let mut reached = BTreeSet::new();
         let mut open = vec![self.start];
@@ -412,7 +412,7 @@ impl Function {
 }
 
 impl Piece {
-    /// Where control goes from here inside of the function.
+    /// The successors of this piece within the function.
     pub(crate) fn next(&self) -> impl Iterator<Item = u64> + use<> {
         let [behind, to] = match self.exit {
             Exit::Straight { .. } | Exit::Away { comes_back: true } => [Some(self.end), None],

@@ -1,4 +1,4 @@
-//! Whether a file does what another one did, and costs no more, on every path.
+//! Compares two files: equal behavior, and no higher cost on any path.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,33 +21,33 @@ use super::{
 };
 use crate::RewriteError;
 
-/// The machines without fusion: what code does is read instruction by instruction. The first one reads all.
+/// Machines without fusion, to read single instructions. The first one decodes all instructions.
 const PLAIN: [CompileOptions; 3] = [
     CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::A.0) },
     CompileOptions { vm_version: 1, isa: Isa::B },
     CompileOptions { vm_version: 0, isa: Isa::IMC },
 ];
 
-/// The machines on which scripts run, as the chain has them.
+/// The chain's machines.
 const MACHINES: [CompileOptions; 3] = [
     CompileOptions { vm_version: 0, isa: Isa::IMC },
     CompileOptions { vm_version: 1, isa: Isa(Isa::B.0 | Isa::MOP.0) },
     CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::A.0 | Isa::MOP.0) },
 ];
 
-/// Why a file is refused.
+/// Why a file is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
-    /// Bytes that are no code of a function that may change.
+    /// A change outside of changeable code.
     #[error("bytes changed that are no changeable code")]
     Bytes,
-    /// New instructions do not end where the old ones do.
+    /// New instructions end at another address than the old ones.
     #[error("the new instructions do not end where the old ones do")]
     Length,
-    /// A machine reads other instructions there.
+    /// A machine decodes other instructions.
     #[error("VM version {0} reads other instructions there")]
     Version(u32),
-    /// More than straight code.
+    /// Not only straight-line code.
     #[error("it is more than straight code")]
     Instruction,
     /// Loads differ.
@@ -59,21 +59,21 @@ pub enum Why {
     /// A register differs where it may be read.
     #[error("{0} differs where it may be read")]
     Register(Reg),
-    /// It costs more.
+    /// The cost is higher.
     #[error("it costs more cycles in VM version {0}")]
     Cycles(u32),
 }
 
-/// Where a file is refused, and why.
+/// Where and why a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Addresses of the code that is to blame.
+    /// Address range of the responsible code.
     pub at: Range<u64>,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// A linked script: what of it may change.
+/// A linked script and its changeable parts.
 pub struct LinkedScript {
     pub(crate) elf: Vec<u8>,
     pub(crate) code: Code,
@@ -87,10 +87,10 @@ impl LinkedScript {
     /// Reads `elf`.
     ///
     /// # Errors
-    /// It is no script, or its relocations do not tell what its code is.
+    /// It is not a script, or its relocations do not identify its code.
     pub fn read(elf: &[u8]) -> Result<Self, RewriteError> {
         let load = |machine: &CompileOptions| read(elf, *machine, &CompileLimits::DEFAULT);
-        // A machine that does not load the script has nothing to compare.
+        // Nothing to compare for a machine that does not load the script.
         let others = PLAIN[1..].iter().filter_map(|machine| load(machine).ok());
         let plain: Vec<Image> = std::iter::once(load(&PLAIN[0])?).chain(others).collect();
         let fused = MACHINES.iter().filter_map(|machine| load(machine).ok()).collect();
@@ -99,10 +99,10 @@ impl LinkedScript {
         Ok(Self { elf: elf.to_vec(), code, plain, fused })
     }
 
-    /// Where `new` does something else than this script, or costs more. Nothing if it may take its place.
+    /// The differences of `new` in behavior, and its higher costs. Empty if it may replace this script.
     ///
     /// # Errors
-    /// The files differ beyond their code, or `new` is not loaded.
+    /// The files differ outside of their code, or `new` does not load.
     pub fn differences(&self, new: &[u8]) -> Result<Vec<Difference>, RewriteError> {
         let changed = self.changed_positions(new)?;
         let (plain, fused) = (load_as(new, &self.plain)?, load_as(new, &self.fused)?);
@@ -138,8 +138,8 @@ impl LinkedScript {
         self.code.functions.iter().filter(is_changed)
     }
 
-    /// Where `new` costs more than `old` up to the next change of control. Control enters a piece at its
-    /// start, from wherever; a function also from what stands before it.
+    /// Locations where `new` costs more than `old` up to the next control transfer. Control enters a piece only
+    /// at its start, and a function also from the code before it.
     fn dearer(&self, old: &Image, new: &Image, changed: &BTreeSet<u64>) -> Vec<Difference> {
         let version = old.options.vm_version;
         let mut cycles = [old, new].map(|image| Cycles::new(Decoder::new(image)));
@@ -147,7 +147,7 @@ impl LinkedScript {
         let pieces = self.changed_functions(changed).flat_map(|function| function.pieces.keys().copied());
         for at in pieces.chain(self.code.positions_before()) {
             let [old, new] = cycles.each_mut().map(|cycles| cycles.from(at));
-            // What the old script does not execute, nobody has to compare.
+            // Ignore locations that the old script does not execute.
             let Some(old_cycles) = old else { continue };
             if new.is_none_or(|new_cycles| new_cycles > old_cycles) {
                 let end = cycles[0].end(at);
@@ -157,7 +157,7 @@ impl LinkedScript {
         found
     }
 
-    /// What of the file is loaded: offset, address, and how many bytes.
+    /// The loaded parts of the file: offset, address and length.
     fn loaded(&self) -> Result<Vec<[u64; 3]>, RewriteError> {
         let damaged = |error: object::Error| RewriteError::Elf { error: error.to_string() };
         let header = FileHeader64::<Little>::parse(&*self.elf).map_err(damaged)?;
@@ -169,7 +169,7 @@ impl LinkedScript {
         Ok(loaded.map(part).collect())
     }
 
-    /// Addresses of bytes that are others in the file `new`, each loaded once.
+    /// Addresses of bytes that differ in the file `new`; fails unless each is loaded exactly once.
     fn changed_positions(&self, new: &[u8]) -> Result<BTreeSet<u64>, RewriteError> {
         if new.len() != self.elf.len() {
             return Err(RewriteError::Outside(self.elf.len() as u64));
@@ -193,7 +193,7 @@ impl LinkedScript {
         Ok(changed)
     }
 
-    /// Where in the file the byte at `address` is.
+    /// File offset of the byte at `address`.
     pub(crate) fn offset(&self, address: u64) -> Option<usize> {
         let place = |[offset, start, bytes]: [u64; 3]| {
             address.checked_sub(start).filter(|inside| *inside < bytes).map(|inside| offset + inside)
@@ -201,7 +201,7 @@ impl LinkedScript {
         usize::try_from(self.loaded().ok()?.into_iter().find_map(place)?).ok()
     }
 
-    /// Bytes that differ and are none of a piece that may change.
+    /// Differing bytes outside of changeable pieces.
     fn stray_bytes<'a>(
         &self,
         changed: &BTreeSet<u64>,
@@ -219,7 +219,7 @@ impl LinkedScript {
             if (&old.executable, &old.segments, old.entry) != (&new.executable, &new.segments, new.entry) {
                 stray.insert(old.entry.0);
             }
-            // Pages, as they were loaded.
+            // Compare loaded pages.
             let words = old.segments.iter().flat_map(|(start, end)| (*start..*end).step_by(8));
             let differing =
                 words.filter(|at| old.bytes::<8>(*at) != new.bytes::<8>(*at)).flat_map(|at| at..at + 8);
@@ -230,18 +230,18 @@ impl LinkedScript {
     }
 }
 
-/// `new`, loaded for the machines of `old`.
+/// Loads `new` for the machines of `old`.
 fn load_as(new: &[u8], old: &[Image]) -> Result<Vec<Image>, RewriteError> {
     old.iter().map(|old| Ok(read(new, old.options, &CompileLimits::DEFAULT)?)).collect()
 }
 
-/// How one machine reads the old file and the new one.
+/// One machine's view of the old file and the new one.
 struct Reader<'a> {
     version: u32,
     both: [Decoder<'a>; 2],
 }
 
-/// The instructions of `piece` as `decoder` reads them, if they end where it does.
+/// The instructions of `piece` as `decoder` reads them, if they end at its end.
 fn row(piece: &Piece, decoder: &mut Decoder<'_>) -> Option<Row> {
     let (mut row, mut at) = (Row::new(), piece.start());
     while at < piece.end {
@@ -252,8 +252,8 @@ fn row(piece: &Piece, decoder: &mut Decoder<'_>) -> Option<Row> {
     (at == piece.end).then_some(row)
 }
 
-/// The new instructions of `piece`. Each machine that reads the old ones as the first one does reads the new
-/// ones so, too.
+/// The new instructions of `piece`. Each machine that reads the old ones like the first machine must also read
+/// the new ones like it.
 fn new_row(piece: &Piece, readers: &mut [Reader<'_>]) -> Result<Row, Why> {
     let rows =
         |reader: &mut Reader<'_>| (reader.version, reader.both.each_mut().map(|decoder| row(piece, decoder)));
@@ -267,7 +267,7 @@ fn new_row(piece: &Piece, readers: &mut [Reader<'_>]) -> Result<Row, Why> {
     Ok(new)
 }
 
-/// Where the state of both sides differs and somebody may see it. `rows` has the new code of pieces.
+/// Locations where an observable state differs. `rows` contains the new code of pieces.
 fn state_differences(function: &Function, rows: &BTreeMap<u64, Row>) -> Vec<Difference> {
     let mut differing: BTreeMap<u64, RegSet> =
         function.pieces.keys().map(|pc| (*pc, RegSet::EMPTY)).collect();
@@ -289,7 +289,7 @@ fn state_differences(function: &Function, rows: &BTreeMap<u64, Row>) -> Vec<Diff
                     open.insert(next);
                 }
                 Some(_) => {}
-                // It leaves the function.
+                // Control leaves the function.
                 None => {
                     if let Some(register) = after.iter().next() {
                         refused.insert(at, Why::Register(register));
@@ -302,7 +302,7 @@ fn state_differences(function: &Function, rows: &BTreeMap<u64, Row>) -> Vec<Diff
     refused.iter().map(|(at, why)| Difference { at: blame(at), why: *why }).collect()
 }
 
-/// The registers that differ behind `piece` if `before` differed there, and `new` took its place.
+/// The registers that differ after `piece` if `before` differed at its start and `new` replaces it.
 fn through(piece: &Piece, new: &Row, before: RegSet) -> Result<RegSet, Why> {
     let seen = match piece.exit {
         Exit::Straight { .. } => {
@@ -317,7 +317,7 @@ fn through(piece: &Piece, new: &Row, before: RegSet) -> Result<RegSet, Why> {
             before.and(RegSet::of(&piece.row.iter().flat_map(read).collect::<Vec<_>>()))
         }
         Exit::Jump { .. } => RegSet::EMPTY,
-        // A call overwrites its link register, after it has read where to go.
+        // A call overwrites its link register after reading its target.
         Exit::Away { .. } => {
             let links = |(_, i): &(u64, Instruction)| {
                 let read = if i.op == Op::Jalr { RegSet::of(&[i.rs1]) } else { RegSet::EMPTY };

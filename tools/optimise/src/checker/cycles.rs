@@ -1,11 +1,10 @@
-//! What ckb-vm charges from a place to the next change of control, by its own decoder, which fuses, and its
-//! own table.
+//! ckb-vm's cycles from an address to the next control transfer, by its own fusing decoder and cost table.
 
 use std::collections::HashMap;
 
 use antares_program::{Decoder, Op};
 
-/// Cycles by place.
+/// Cycles by address.
 pub(crate) struct Cycles<'a> {
     decoder: Decoder<'a>,
     known: HashMap<u64, Option<u64>>,
@@ -16,8 +15,7 @@ impl<'a> Cycles<'a> {
         Self { decoder, known: HashMap::new() }
     }
 
-    /// Cycles of what is executed from `pc` on, up to the first instruction that may go elsewhere. None if
-    /// something before that is no instruction.
+    /// Cycles from `pc` through the first control transfer. `None` if an invalid instruction precedes it.
     pub(crate) fn from(&mut self, pc: u64) -> Option<u64> {
         let mut path = Vec::new();
         let mut at = pc;
@@ -39,7 +37,7 @@ impl<'a> Cycles<'a> {
         sum
     }
 
-    /// Where straight code from `pc` on ends.
+    /// End of the straight-line code at `pc`.
     pub(crate) fn end(&mut self, pc: u64) -> u64 {
         let mut at = pc;
         while let Some(instruction) = self.decoder.decode(at) {
@@ -52,7 +50,7 @@ impl<'a> Cycles<'a> {
     }
 }
 
-/// Whether what is executed after `op` need not stand behind it, or is never fused with it.
+/// Whether the successor of `op` may be at another address, or never fuses with it.
 pub(crate) fn ends_straight_code(op: Op) -> bool {
     use Op::{Beq, Bge, Bgeu, Blt, Bltu, Bne, Ebreak, Ecall, FarJumpAbs, FarJumpRel, Jal, Jalr};
     matches!(op, Beq | Bne | Blt | Bge | Bltu | Bgeu | Jal | Jalr | FarJumpRel | FarJumpAbs | Ecall | Ebreak)

@@ -1,4 +1,4 @@
-//! What the linker recorded of an ELF file: code, symbols, and every address of code that something forms.
+//! The linker's records in an ELF: code, symbols, and all formed code addresses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,13 +18,13 @@ use super::{
 };
 use crate::RewriteError;
 
-/// Bytes of an ELF file's header.
+/// Bytes of an ELF header.
 const HEADER_BYTES: u64 = 64;
 
 type Sections<'a> = SectionTable<'a, FileHeader64<Little>>;
 type Symbols<'a> = SymbolTable<'a, FileHeader64<Little>>;
 
-/// A function, as the symbol table has it.
+/// A function from the symbol table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol {
     pub(crate) start: u64,
@@ -32,41 +32,41 @@ pub(crate) struct Symbol {
     pub(crate) name: String,
 }
 
-/// What is known of a linked file.
+/// The records of a linked file.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// Executable sections.
     pub(crate) code: Vec<Range<u64>>,
-    /// Functions that have a size, by address.
+    /// Functions with a size, by address.
     pub(crate) functions: Vec<Symbol>,
-    /// Places in code that a symbol or a relocation names.
+    /// Code addresses that a symbol or a relocation names.
     pub(crate) labels: BTreeSet<u64>,
-    /// Places in code whose address something forms, each with one of the places that do.
+    /// Code addresses that something forms, each with the location of one such reference.
     pub(crate) taken: BTreeMap<u64, u64>,
-    /// Places where data begins inside of code, as assemblers mark them.
+    /// Starts of data in code, as marked by assemblers.
     pub(crate) data: BTreeSet<u64>,
-    /// Instructions that a relocation is about.
+    /// Instructions with a relocation.
     pub(crate) relocated: BTreeSet<u64>,
-    /// Where the tables of exception handling are: these name ends of prologues, and nothing goes there.
+    /// Unwind tables: they name the ends of prologues, but control does not go there.
     unwind: Vec<Range<u64>>,
     global_pointer: Option<u64>,
 }
 
-/// A relocation, its symbol looked up.
+/// A relocation with a resolved symbol.
 struct Relocation {
     kind: RelocationType,
     place: u64,
-    /// None for a symbol that is not in this file.
+    /// `None` for a symbol that is not in this file.
     target: Option<u64>,
-    /// Who loads the file writes there, so the bytes are not compared.
+    /// The loader overwrites these bytes, so they are not compared.
     is_dynamic: bool,
 }
 
 impl Linked {
-    /// Reads what the linker recorded of `elf`, which was loaded as `image`.
+    /// Reads the linker's records of `elf`, whose loaded image is `image`.
     ///
     /// # Errors
-    /// The file has no relocations, or they are not those of its bytes.
+    /// The file has no relocations, or they do not match its bytes.
     pub(crate) fn read(elf: &[u8], image: &Image) -> Result<Self, RewriteError> {
         let damaged = |error: object::Error| RewriteError::Elf { error: error.to_string() };
         let header = FileHeader64::<Little>::parse(elf).map_err(damaged)?;
@@ -86,7 +86,7 @@ impl Linked {
             }
             match sections.section_name(Little, section) {
                 Ok(b".eh_frame" | b".eh_frame_hdr") => linked.unwind.push(start..end),
-                // Of where handlers are, assemblers write differences without relocations.
+                // Assemblers write handler locations as differences without relocations.
                 Ok(name) if name.starts_with(b".gcc_except_table") && size > 0 => {
                     return Err(RewriteError::Exceptions(start));
                 }
@@ -113,13 +113,13 @@ impl Linked {
         self.taken.entry(target).or_insert(place);
     }
 
-    /// Takes words of data for addresses if they could be: linker scripts write some without relocations,
-    /// sums of symbols and numbers. What is not aligned is one if something else names the place, too.
+    /// Treats data words as addresses if they could be: linker scripts write some without relocations, such as
+    /// sums of symbols and numbers. Unaligned words count only if another reference names the same address.
     fn take_unrelocated(&mut self, image: &Image) {
-        // The file's header, which may be loaded, has numbers that are no addresses.
+        // Numbers in the file's header, which may be loaded, are not addresses.
         let header = |start: u64| u64::from(image.bytes(start) == Some(elf::ELFMAG)) * HEADER_BYTES;
         let places = image.segments.iter().flat_map(|(start, end)| start + header(*start)..*end);
-        // Of 32 bits, which those of 64 begin with: no code is beyond.
+        // 32 bits are also the start of a 64-bit word; no code has a larger address.
         let word = |place: u64| Some((image.bytes(place).map(u32::from_le_bytes)?.into(), place));
         let is_taken = |&(word, place): &(u64, u64)| {
             let may_be = place.is_multiple_of(4) || self.labels.contains(&word);
@@ -156,7 +156,7 @@ impl Linked {
         }
     }
 
-    /// All relocations of what is loaded.
+    /// All relocations of loaded sections.
     fn relocations(
         &self,
         elf: &[u8],
@@ -181,11 +181,11 @@ impl Linked {
             let Some((relocations, link)) = section.rela(Little, elf).map_err(damaged)? else { continue };
             let own;
             let symbols = if link == symbols.section() {
-                // A loader's relocations tell only of what a loader writes.
+                // Dynamic relocations only cover what the loader writes.
                 are_kept |= !is_loaded(section.sh_flags(Little));
                 symbols
             } else {
-                // Those of ifuncs name no symbols.
+                // Relocations of ifuncs name no symbols.
                 own = match link.0 {
                     0 => SymbolTable::default(),
                     _ => sections.symbol_table_by_index(Little, elf, link).map_err(damaged)?,
@@ -213,7 +213,7 @@ impl Linked {
         if are_kept { Ok(all) } else { Err(RewriteError::NoRelocations) }
     }
 
-    /// Compares `all` with the bytes, and notes what they name.
+    /// Compares `all` with the bytes, and records their targets.
     fn verify(
         &mut self,
         all: &[Relocation],
@@ -240,14 +240,14 @@ impl Linked {
                     self.relocated.insert(place.wrapping_add(4));
                 }
             }
-            // A weak symbol that nobody defines has no address.
+            // An undefined weak symbol has no address.
             let Some(mut target) = target else { continue };
             let is_unwinding = self.unwind.iter().any(|range| range.contains(&place));
             let instruction = decoder.decode(place).filter(|_| self.is_code(place));
             if reference == Reference::LowerHalf {
                 match upper_halves.get(&target) {
                     None => return Err(stale),
-                    // An entry of the global offset table has a relocation of its own.
+                    // A global offset table entry has its own relocation.
                     Some(None) => continue,
                     Some(Some(address)) => {
                         let number = low(address.wrapping_sub(target)).cast_signed();
@@ -280,7 +280,7 @@ impl Linked {
     }
 }
 
-/// Whether the bytes of `image` have these differences, by place and bits.
+/// Whether `image` contains these differences, by address and bits.
 fn are_written(differences: &BTreeMap<(u64, u32), u64>, image: &Image) -> Result<(), RewriteError> {
     for (&(at, bits), sum) in differences {
         let written = match bits {

@@ -1,26 +1,26 @@
-//! One relocation: what kind of reference it is, and whether the bytes at its place encode its target.
+//! One relocation: its kind of reference, and whether the bytes encode its target.
 
 use antares_program::{Decoder, Image, Instruction, Op, Reg};
 use object::elf::{self, RelocationType};
 
 use super::state::shape;
 
-/// What refers to the target of a relocation.
+/// What references the target of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// Nothing: a note of the linker, or thread-local storage.
+    /// Nothing: a linker hint, or thread-local storage.
     None,
     /// An instruction that branches, jumps or calls.
     Branch,
-    /// An instruction that forms its address, or a part of it.
+    /// An instruction that forms the address, or a part of it.
     Part,
-    /// Data that has its address, or a part of it.
+    /// Data that contains the address, or a part of it.
     Address,
     /// The lower half of an address whose upper half is at the target.
     LowerHalf,
 }
 
-/// The kind of reference that relocations of type `kind` are. None if the type is unknown.
+/// Kind of reference of relocations of type `kind`. `None` if the type is unknown.
 pub(crate) fn reference(kind: RelocationType) -> Option<Reference> {
     Some(match kind {
         elf::R_RISCV_BRANCH
@@ -60,19 +60,19 @@ pub(crate) fn reference(kind: RelocationType) -> Option<Reference> {
     })
 }
 
-/// A relocation that is to be compared with what is loaded.
+/// A relocation to compare with the loaded bytes.
 pub(crate) struct Site {
     pub(crate) kind: RelocationType,
     /// Its address.
     pub(crate) place: u64,
     /// Symbol and addend.
     pub(crate) target: u64,
-    /// The address in the global pointer, if there is one.
+    /// Value of the global pointer, if there is one.
     pub(crate) global_pointer: Option<u64>,
 }
 
 impl Site {
-    /// The address that is formed here, if it is the target. Parts of a difference are not compared here.
+    /// The address formed here, if it matches the target. Does not compare parts of a difference.
     pub(crate) fn formed(&self, image: &Image, decoder: &mut Decoder<'_>) -> Option<u64> {
         let distance = self.target.wrapping_sub(self.place);
         let word = || image.bytes(self.place).map(u32::from_le_bytes).map(u64::from);
@@ -88,7 +88,7 @@ impl Site {
         holds.then_some(self.target)
     }
 
-    /// The same of an instruction.
+    /// The address that an instruction forms.
     fn formed_by(&self, decoder: &mut Decoder<'_>, distance: u64) -> Option<u64> {
         let Instruction { op, rd, rs1, imm, .. } = decoder.decode(self.place)?;
         let number = imm.cast_unsigned();
@@ -100,7 +100,7 @@ impl Site {
             }
             elf::R_RISCV_PCREL_HI20 => op == Op::Auipc && number == rounded(distance),
             elf::R_RISCV_GOT_HI20 => op == Op::Auipc,
-            // A linker writes `c.li` where the upper half is zero.
+            // Linkers write `c.li` if the upper half is zero.
             elf::R_RISCV_RVC_LUI if op == Op::Addi => rs1 == Reg::ZERO && number == 0 && self.target < 0x800,
             elf::R_RISCV_HI20 | elf::R_RISCV_RVC_LUI => op == Op::Lui && number == rounded(self.target),
             elf::R_RISCV_LO12_I | elf::R_RISCV_LO12_S => number == low(self.target),
@@ -111,7 +111,7 @@ impl Site {
                     _ => return None,
                 };
                 let formed = number.wrapping_add(base);
-                // GNU ld takes the global pointer off the addend that it keeps.
+                // GNU ld subtracts the global pointer from the retained addend.
                 return [formed, number].contains(&self.target).then_some(formed);
             }
             _ => (shape(op).is_none() && op != Op::Jalr) && number == distance,
@@ -120,10 +120,10 @@ impl Site {
     }
 }
 
-/// The bits of a difference that has as many bytes as it needs.
+/// Bits of a variable-length difference.
 pub(crate) const ULEB128: u32 = 65;
 
-/// Such a number at `place`.
+/// Reads a ULEB128 number at `place`.
 pub(crate) fn uleb128(image: &Image, place: u64) -> Option<u64> {
     let mut number = 0;
     for (at, shift) in (place..).zip((0..64).step_by(7)) {
@@ -136,7 +136,7 @@ pub(crate) fn uleb128(image: &Image, place: u64) -> Option<u64> {
     None
 }
 
-/// How many bits of a difference a relocation is about, and with which sign its target counts.
+/// Number of bits of a difference, and the sign of the relocation's target in it.
 pub(crate) fn part_of_difference(kind: RelocationType) -> Option<(u32, u64)> {
     Some(match kind {
         elf::R_RISCV_SET6 => (6, 1),
@@ -155,7 +155,7 @@ pub(crate) fn part_of_difference(kind: RelocationType) -> Option<(u32, u64)> {
     })
 }
 
-/// The upper half of `value` to which a signed lower half of 12 bits is added, as `lui` sign-extends it.
+/// The upper half of `value`, rounded for a signed 12-bit lower half, sign-extended like `lui`.
 fn rounded(value: u64) -> u64 {
     let upper = value.wrapping_add(0x800) & 0xffff_f000;
     (upper.cast_signed() << 32 >> 32).cast_unsigned()

@@ -1,28 +1,28 @@
-//! Two pieces of straight code, executed on symbols side by side: which registers differ behind them.
+//! Executes two pieces of straight-line code symbolically, and finds the registers that differ afterwards.
 //!
-//! Nothing is known of an operation but what it reads and what it writes. Values are equal if the same
-//! operation made them of equal values; what is known beyond that stands in [`Terms::operation`].
+//! Operations are opaque except for what they read and write. Values are equal if the same operation computed
+//! them from equal values; [`Terms::operation`] has the few additional equalities.
 
 use std::collections::HashMap;
 
 use antares_program::{Instruction, Op, Reg, RegSet};
 
-/// What an operation reads and writes.
+/// Operands and result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Two registers, to one.
+    /// From two registers to one.
     Two,
-    /// A register and a number, to one.
+    /// From a register and an immediate to a register.
     One,
-    /// A number, to one.
+    /// From an immediate to a register.
     Number,
-    /// Memory at a register and a number, to one.
+    /// From memory at a register plus an immediate to a register.
     Load,
-    /// A register to memory.
+    /// From a register to memory.
     Store,
 }
 
-/// The shape of `op`. None if straight code has none such.
+/// The shape of `op`. `None` if it is not straight-line code.
 pub(crate) fn shape(op: Op) -> Option<Shape> {
     use Op::*;
     Some(match op {
@@ -41,19 +41,19 @@ pub(crate) fn shape(op: Op) -> Option<Shape> {
     })
 }
 
-/// Whether the operands may change places.
+/// Whether the operands commute.
 fn is_commutative(op: Op) -> bool {
     use Op::*;
     matches!(op, Add | Addw | And | Or | Xor | Xnor | Mul | Mulw | Mulh | Mulhu | Max | Maxu | Min | Minu)
 }
 
-/// Number of a value: equal values of both sides have one number.
+/// Number of a value: equal values of both sides have the same number.
 type Value = usize;
 
-/// What made a value.
+/// Origin of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Term {
-    /// What a register held before. With a side, the two held different values.
+    /// Initial content of a register. With a side, if the two sides differed.
     Start {
         register: usize,
         side: Option<Side>,
@@ -63,7 +63,7 @@ enum Term {
         sources: [Value; 2],
         number: i64,
     },
-    /// Memory after so many stores.
+    /// Memory after a number of stores.
     Load {
         op: Op,
         base: Value,
@@ -72,7 +72,7 @@ enum Term {
     },
 }
 
-/// One of the two.
+/// One of the two pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Side {
     Old,
@@ -95,7 +95,7 @@ impl Terms {
 
     fn operation(&mut self, op: Op, mut sources: [Value; 2], number: i64) -> Value {
         let zero = self.start(0, None);
-        // A move gives what it moves.
+        // A move yields its operand.
         match (op, sources) {
             (Op::Addi, [moved, _]) if number == 0 => return moved,
             (Op::Add, [moved, other] | [other, moved]) if other == zero => return moved,
@@ -108,10 +108,10 @@ impl Terms {
     }
 }
 
-/// An access to memory: the operation, base and offset, after how many stores; of a store also the value.
+/// A memory access: the operation, base, offset, number of earlier stores, and for a store the value.
 type Access = (usize, &'static str, Value, i64, Option<Value>);
 
-/// What one side has come to.
+/// State of one side.
 struct State {
     registers: [Value; 32],
     loads: Vec<Access>,
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// Executes `instruction`, which is at `pc`. False if it is none of straight code.
+    /// Executes `instruction` at `pc`. Returns false if it is not straight-line code.
     fn execute(&mut self, terms: &mut Terms, pc: u64, instruction: &Instruction) -> bool {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
         let Some(shape) = shape(op) else { return false };
@@ -160,22 +160,22 @@ impl State {
     }
 }
 
-/// Where two pieces of code differ, so that no more can be said.
+/// A difference that ends the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// One of them is more than straight code.
+    /// Not only straight-line code.
     Instruction,
-    /// Loads between two stores: which ones, and of what. One that fails ends the script.
+    /// The loads between two stores, including their addresses. A failing load ends the script.
     Loads,
-    /// Stores: which ones, in which order, where, and of what.
+    /// The stores, including their order, addresses and values.
     Stores,
 }
 
-/// The registers that differ after `old` on one side and `new` on the other, if `differing` differed before
-/// and all else was equal. Memory is equal afterwards, and one side fails if the other does.
+/// The registers that differ after `old` and `new` if `differing` differed before, and everything else was
+/// equal. Afterwards, memory is equal, and one side fails if the other does.
 ///
 /// # Errors
-/// It is not, or not in the same way.
+/// The pieces differ in memory accesses or in failures.
 pub(crate) fn differing_after(
     old: &[(u64, Instruction)],
     new: &[(u64, Instruction)],
@@ -195,7 +195,7 @@ pub(crate) fn differing_after(
     if old.loads != new.loads {
         return Err(Mismatch::Loads);
     }
-    // Where accesses depend on a register that differs, both sides have names of their own for it.
+    // Accesses that depend on a differing register use a separate name on each side.
     let differ = (1..32)
         .map(Reg)
         .filter(|register| old.registers[register.index()] != new.registers[register.index()]);

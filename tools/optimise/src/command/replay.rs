@@ -1,4 +1,4 @@
-//! The inputs once more, with the rewritten script: everything but cycles is as before.
+//! Runs the inputs again with the rewritten script: everything except cycles must be equal.
 
 use std::{fs, path::PathBuf};
 
@@ -10,7 +10,7 @@ use antares_cli::{
 };
 use anyhow::Context as _;
 
-/// Runs `inputs` with `cheaper` in the place of `elf`; fails if one ends otherwise than `before`.
+/// Runs `inputs` with `cheaper` instead of `elf`; fails if one ends differently from `before`.
 pub(crate) fn again(
     inputs: &[TargetArgs],
     before: &[Profiled],
@@ -43,7 +43,7 @@ fn same(input: &TargetArgs, elf: Option<PathBuf>) -> TargetArgs {
     TargetArgs { elf, vm_version, isa, args: args.clone(), ..TargetArgs::default() }
 }
 
-/// How a run ended, without its cycles.
+/// The outcome of a run without its cycles.
 fn end(outcome: &str) -> &str {
     outcome.split_once(" cycles; ").map_or(outcome, |(_, end)| end)
 }

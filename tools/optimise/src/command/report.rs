@@ -1,4 +1,4 @@
-//! What the rewriter reports: cycles before and after, each rewrite, and what stays as it was.
+//! The rewriter's report: cycles before and after, rewrites, and unchanged functions.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -9,10 +9,10 @@ use antares_profile_view::{View, diff_markdown};
 use anyhow::Context as _;
 use serde::Serialize;
 
-/// Findings and functions shown.
+/// Maximum findings and functions shown.
 const ROWS: usize = 10;
 
-/// Rewrites shown in Markdown; JSON has all.
+/// Maximum rewrites shown in Markdown; JSON has all.
 const REWRITES: usize = 40;
 
 /// A report.
@@ -20,22 +20,22 @@ const REWRITES: usize = 40;
 pub(crate) struct Report<'a> {
     sha256_before: String,
     sha256_after: String,
-    /// Measured; none where nothing was run.
+    /// Measured; `None` if nothing was run.
     cycles_before: Option<u64>,
     cycles_after: Option<u64>,
-    /// What the cost model says that the rewrites save in the inputs.
+    /// Savings in the inputs, according to the cost model.
     saved_by_model: u64,
-    /// Pieces of code that were tried.
+    /// Number of pieces that the search tried.
     tried: usize,
     rewrites: &'a [Rewrite],
-    /// Functions that may not be changed.
+    /// Functions that must not change.
     untouched: &'a [Untouched],
     #[serde(skip)]
     functions: Vec<String>,
 }
 
 impl<'a> Report<'a> {
-    /// Of the file `elf` and its runs before and after.
+    /// Creates the report for the file `elf` and its runs before and after.
     pub(crate) fn new(made: &'a Optimised, elf: &[u8], before: &[Profiled], after: &[Profiled]) -> Self {
         let sum = |runs: &[Profiled]| -> Option<u64> {
             (!runs.is_empty()).then(|| runs.iter().map(|run| run.profile.sum().cycles).sum())
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Writes it to `path`: as JSON if that ends in `.json`.
+    /// Writes the report to `path`, as JSON if it ends in `.json`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         match path.extension() {
             Some(end) if end == "json" => output::write(path, &self.json()?),

@@ -1,4 +1,4 @@
-//! Values back to a window: an order, a register for each value, and bytes of the length that the window has.
+//! Turns values back into a window: an order, a register for each value, and bytes of the same length.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -8,20 +8,20 @@ use super::{
     values::{Val, Values},
 };
 
-/// Registers that values may get beside their own, the ones first that short instructions can name. Those of
-/// the stack, the thread and the globals are left alone.
+/// Registers available in addition to a value's own, those of short instructions first. Excludes those of the
+/// stack, the thread and the globals.
 const FREE: [u8; 28] = [
     15, 14, 13, 12, 11, 10, 9, 8, 16, 17, 5, 6, 7, 28, 29, 30, 31, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 1,
 ];
 
-/// A window that says the same.
+/// An equivalent window.
 #[derive(Clone, Debug)]
 pub(crate) struct Arranged {
     pub(crate) bytes: Vec<u8>,
     pub(crate) cycles: u64,
 }
 
-/// Writes `values` into `length` bytes.
+/// Encodes `values` in `length` bytes.
 pub(crate) fn arrange(values: &Values, length: usize, fusions: Fusions, tries: u32) -> Option<Arranged> {
     let order = order(values)?;
     let mut best: Option<Arranged> = None;
@@ -44,21 +44,21 @@ pub(crate) fn arrange(values: &Values, length: usize, fusions: Fusions, tries: u
     best
 }
 
-/// Which register a result gets first if several are free.
+/// Preferred register for a result if several are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taste {
-    /// The one that it had.
+    /// The original one.
     Own,
-    /// That of an operand, which makes short forms.
+    /// An operand's, which allows short forms.
     Operand,
-    /// The one that it had, and else one that fewest others had.
+    /// The original one, otherwise one that the fewest others had.
     Lonely,
-    /// One by chance, of which this is the seed.
+    /// A random one, with this seed.
     Chance(u32),
 }
 
-/// Nodes in an order in which each stands behind what it uses, memory is used in the old order, and units are
-/// side by side.
+/// Orders nodes so that each follows its operands, memory accesses retain their order, and units are
+/// adjacent.
 fn order(values: &Values) -> Option<Vec<usize>> {
     let count = values.nodes.len();
     // Each node belongs to a cluster, named by its first member.
@@ -80,7 +80,7 @@ fn order(values: &Values) -> Option<Vec<usize>> {
             waits[to] += 1;
         }
     };
-    // Loads between two stores may change places.
+    // Loads between two stores may be reordered.
     let (mut store, mut loads) = (None, Vec::new());
     for (at, node) in values.alive() {
         node.srcs.iter().filter_map(|source| source.node()).for_each(|source| edge(source, at));
@@ -96,7 +96,7 @@ fn order(values: &Values) -> Option<Vec<usize>> {
             _ => {}
         }
     }
-    // What a register held at the start is used before it gets what it holds at the end.
+    // Use a register's initial value before its final value replaces it.
     for &(register, value) in &values.outs {
         let Some(last) = value.node() else { continue };
         let old = Val(u32::from(register));
@@ -118,7 +118,7 @@ fn order(values: &Values) -> Option<Vec<usize>> {
     (order.len() == values.alive().count()).then_some(order)
 }
 
-/// Which registers are taken when, in steps `[from, to)`.
+/// Occupied registers by step, in ranges `[from, to)`.
 struct Taken([Vec<(usize, usize)>; 32]);
 
 impl Taken {
@@ -135,17 +135,17 @@ impl Taken {
     }
 }
 
-/// A number that looks like chance, and is the same each time.
+/// A deterministic pseudo-random number.
 fn chance(seed: u32, at: usize) -> u32 {
     let mixed = (u64::from(seed) << 32 | at as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed >> 33) as u32
 }
 
-/// The registers that the result of the node at `at` gets first.
+/// Preferred registers for the result of the node at `at`.
 fn wishes(values: &Values, at: usize, chosen: &[u8], taste: Taste) -> Vec<u8> {
     let node = &values.nodes[at];
-    // The stack's pointer stays what it is, and short forms know it.
+    // The stack pointer remains in its register, which short forms support.
     if !FREE.contains(&node.line.rd) {
         return vec![node.line.rd];
     }
@@ -174,7 +174,7 @@ fn wishes(values: &Values, at: usize, chosen: &[u8], taste: Taste) -> Vec<u8> {
     wishes
 }
 
-/// A register for each node's result.
+/// Assigns a register to each node's result.
 fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> {
     let end = order.len() + 1;
     let mut start_of = vec![0; values.nodes.len()];
@@ -234,7 +234,7 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
     Some(chosen)
 }
 
-/// Bytes, with short forms where they are needed, and no more of what does nothing than is needed.
+/// Encodes `lines`, with short forms where needed and minimal padding.
 fn lay_out(mut lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<Arranged> {
     let mut shorts = Vec::with_capacity(lines.len());
     for (line, is_pinned) in &mut lines {

@@ -1,19 +1,18 @@
-//! What ckb-vm 0.24 charges for a row of instructions: its table of cycles, and what its decoder fuses.
+//! ckb-vm 0.24's cost of a sequence of instructions: its cycle table and its decoder's fusions.
 //!
-//! The search asks this many times for each window; what the file in the end costs is asked of ckb-vm's own
-//! decoder.
+//! The search queries this often per window; the final file's cost comes from ckb-vm's own decoder.
 
 use antares_abi::{CompileOptions, Isa};
 use antares_program::Op;
 
 use super::encode::Line;
 
-/// Which fusions a machine has.
+/// Fusions of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fusions {
-    /// Those of version 1.
+    /// Version 1.
     pub(crate) basic: bool,
-    /// Those of version 2.
+    /// Version 2.
     pub(crate) newer: bool,
 }
 
@@ -23,7 +22,7 @@ impl Fusions {
         Self { basic, newer: basic && options.vm_version >= 2 }
     }
 
-    /// Cycles of `lines` when they are executed from the first to the last.
+    /// Cycles of `lines`, executed in order.
     pub(crate) fn cycles(self, lines: &[Line]) -> u64 {
         let (mut at, mut sum) = (0, 0);
         while at < lines.len() {
@@ -34,7 +33,7 @@ impl Fusions {
         sum
     }
 
-    /// How many instructions are executed as one at the start of `lines`, and for how many cycles.
+    /// Number and cycles of the instructions that fuse at the start of `lines`.
     fn first(self, lines: &[Line]) -> (usize, u64) {
         let head = lines[0];
         let alone = (1, cycles(head.op));

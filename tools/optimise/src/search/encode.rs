@@ -1,8 +1,8 @@
-//! Instructions to bytes: the 32-bit form of each, and the 16-bit one where there is one.
+//! Encodes instructions: the 32-bit form of each, and the 16-bit form if it exists.
 
 use antares_program::{Instruction, Op};
 
-/// An instruction with the registers that it names, whatever its length is.
+/// An instruction with its registers, independent of its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) op: Op,
@@ -17,7 +17,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) const NOP: Self = Self { op: Op::Addi, rd: 0, rs1: 0, rs2: 0, imm: 0, word: 0x13 };
 
-    /// `instruction`, which `bytes` begin with. None if windows leave it alone.
+    /// Decodes `instruction` at the start of `bytes`. `None` if windows must not contain it.
     pub(crate) fn of(instruction: &Instruction, bytes: &[u8]) -> Option<Self> {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
         let word = match instruction.length {
@@ -31,7 +31,7 @@ impl Line {
             Form::Upper => 0x0f80,
             Form::Store => 0x01ff_8000,
         };
-        // Operations on one register keep a part of their encoding where others have the second one.
+        // Single-register operations encode a part of the operation in the field of the second register.
         let rs2 = if registers >> 20 == 0 { 0 } else { line.rs2 };
         Some(Self { rs2, word: word & !registers, ..line })
     }
@@ -53,22 +53,22 @@ impl Line {
     }
 }
 
-/// What an instruction names.
+/// The operands of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Two registers.
     Two,
-    /// A register, and a number or none.
+    /// One register, with or without an immediate.
     One,
-    /// The upper bits of a number.
+    /// The upper bits of an immediate.
     Upper,
-    /// A place in memory, from which it reads.
+    /// A memory location to read.
     Load,
-    /// A place in memory, to which it writes.
+    /// A memory location to write.
     Store,
 }
 
-/// The 32-bit form, without registers, of what has a 16-bit one.
+/// The 32-bit form, without registers, of an instruction with a 16-bit form.
 fn expanded(op: Op, imm: i64) -> Option<u32> {
     let number = low(imm, 12) << 20;
     Some(match op {
@@ -96,23 +96,23 @@ fn expanded(op: Op, imm: i64) -> Option<u32> {
     })
 }
 
-/// Whether the operands may change places.
+/// Whether the operands commute.
 pub(crate) fn is_commutative(op: Op) -> bool {
     use Op::{Add, Addw, And, Max, Maxu, Min, Minu, Mul, Mulh, Mulhu, Mulw, Or, Xnor, Xor};
     matches!(op, Add | Addw | And | Or | Xor | Xnor | Mul | Mulh | Mulhu | Mulw | Min | Minu | Max | Maxu)
 }
 
-/// The lower bits of `imm`, as an instruction has them.
+/// The lower bits of `imm`, as encoded.
 fn low(imm: i64, bits: u32) -> u32 {
     u32::try_from(imm.cast_unsigned() & ((1 << bits) - 1)).unwrap_or(0)
 }
 
-/// Number of one of the eight registers that short forms can name.
+/// Number of a register that short forms support.
 fn near(register: u8) -> Option<u32> {
     (8..16).contains(&register).then(|| u32::from(register - 8))
 }
 
-/// The 16-bit form, if there is one.
+/// The 16-bit form, if it exists.
 pub(crate) fn short(line: Line) -> Option<u16> {
     let Line { op, rd, rs1, rs2, imm, .. } = line;
     let bits = |from: u32, count: u32| low(imm >> from, count);

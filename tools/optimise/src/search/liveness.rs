@@ -1,5 +1,4 @@
-//! Which registers may be read before they are written, inside of one function. Wherever control leaves it,
-//! or calls, all of them.
+//! Live registers within one function. All registers are live wherever control leaves it or calls.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use antares_program::RegSet;
 
 use crate::checker::code::{Exit, Function, Piece};
 
-/// Registers in use before pieces, by their addresses.
+/// Live registers before each piece, by address.
 pub(crate) struct Liveness(BTreeMap<u64, RegSet>);
 
 impl Liveness {
@@ -24,7 +23,7 @@ impl Liveness {
         found
     }
 
-    /// What is in use before instruction number `at` of `piece`, or behind all of them.
+    /// Live registers before instruction number `at` of `piece`, or after its last one.
     pub(crate) fn before(&self, piece: &Piece, at: usize) -> RegSet {
         let of = |next: u64| self.0.get(&next).copied().unwrap_or(RegSet::ALL);
         let behind = match piece.exit {

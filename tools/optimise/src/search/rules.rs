@@ -1,4 +1,4 @@
-//! The rules: what may be side by side to be fused, and what is only a move.
+//! The rules: which instructions fuse if adjacent, and which are only moves.
 
 use std::collections::HashSet;
 
@@ -6,15 +6,15 @@ use antares_program::Op;
 
 use super::values::{Unit, Val, Values};
 
-/// What was done to a piece of code.
+/// A change of a piece of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteRule {
-    /// Both halves of a product side by side.
+    /// Both halves of a product, made adjacent.
     WideMultiply,
-    /// Quotient and remainder side by side.
+    /// Quotient and remainder, made adjacent.
     WideDivide,
-    /// A sum, its carry, and a sum with that.
+    /// A sum, its carry, and a sum with the carry.
     AddThree,
     /// A sum and its carry.
     Carry,
@@ -22,11 +22,11 @@ pub enum RewriteRule {
     Borrow,
     /// Both halves of a constant.
     Constant,
-    /// A move, or a result that nothing uses, taken out.
+    /// Removes a move or an unused result.
     Move,
 }
 
-/// Ways to put instructions side by side that are not in a unit yet.
+/// Groups of instructions that can be made adjacent and are not in a unit yet.
 pub(crate) fn pairings(values: &Values) -> Vec<(RewriteRule, Vec<usize>)> {
     let mut found = Vec::new();
     for (at, node) in values.alive() {
@@ -66,7 +66,7 @@ pub(crate) fn pairings(values: &Values) -> Vec<(RewriteRule, Vec<usize>)> {
     found
 }
 
-/// `values` with `members` side by side near `place`, if none of them is beside others already.
+/// `values` with `members` adjacent near `place`; `None` if one of them is already in a unit.
 pub(crate) fn paired(values: &Values, rule: RewriteRule, members: &[usize], place: usize) -> Option<Values> {
     let is_free = |member: &usize| {
         values.nodes[*member].is_alive && !values.units.iter().any(|unit| unit.members.contains(member))
@@ -100,7 +100,7 @@ pub(crate) fn paired(values: &Values, rule: RewriteRule, members: &[usize], plac
     Some(values)
 }
 
-/// `values` without one of its moves, each with the place of the move, but for those that `failed`.
+/// For each move that did not fail before: its index, and `values` without it.
 pub(crate) fn without_moves(values: &Values, failed: &HashSet<usize>) -> Vec<(usize, Values)> {
     let is_free =
         |at: &usize| !failed.contains(at) && !values.units.iter().any(|unit| unit.members.contains(at));
@@ -123,7 +123,7 @@ fn moved(op: Op, sources: [Val; 2], number: i64) -> Option<Val> {
 /// The values without the copy at `at` of `source`.
 fn without(values: &Values, at: usize, source: Val) -> Option<Values> {
     let copy = Val::of_node(at);
-    // The register behind the window has to get it from somewhere.
+    // The register after the window needs a source for its value.
     if values.is_out(copy) && (source.node().is_none() || values.is_out(source)) {
         return None;
     }

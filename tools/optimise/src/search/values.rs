@@ -1,15 +1,15 @@
-//! A window as values: which instruction's result each instruction uses, and which values live on behind it.
+//! A window as values: data flow between its instructions, and the values that are live after it.
 
 use antares_program::RegSet;
 
 use super::encode::{Form, Line};
 
-/// What a register held at the start (below 32; 0 is zero), or the result of node `value - 32`.
+/// The initial value of a register (below 32; 0 is zero), or the result of node `value - 32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Val(pub(crate) u32);
 
 impl Val {
-    /// The register that held it at the start; 0 for results.
+    /// The register of an initial value; 0 for results.
     pub(crate) fn register(self) -> u8 {
         u8::try_from(self.0).unwrap_or(0) & 31
     }
@@ -28,13 +28,13 @@ impl Val {
 /// An instruction whose operands are values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
-    /// With the registers that it named, as hints.
+    /// Includes the original registers, as hints.
     pub(crate) line: Line,
     pub(crate) form: Form,
     pub(crate) srcs: [Val; 2],
-    /// Its operands stand in an order that a fusion wants.
+    /// Whether a fusion requires this order of operands.
     pub(crate) is_pinned: bool,
-    /// A result that wants the same register.
+    /// A result that needs the same register.
     pub(crate) partner: Option<usize>,
     pub(crate) is_alive: bool,
 }
@@ -44,7 +44,7 @@ impl Node {
         self.srcs.contains(&value)
     }
 
-    /// Puts `value`, one of its operands, first.
+    /// Makes the operand `value` the first one.
     pub(crate) fn lead(&mut self, value: Val) {
         if self.srcs[0] != value {
             self.srcs.reverse();
@@ -52,7 +52,7 @@ impl Node {
     }
 }
 
-/// Instructions that have to stand side by side in this order, and about where.
+/// Instructions that must be adjacent in this order, and their approximate position.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) members: Vec<usize>,
@@ -63,13 +63,13 @@ pub(crate) struct Unit {
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
     pub(crate) nodes: Vec<Node>,
-    /// Registers that are used behind the window, with what they hold.
+    /// Registers that are live after the window, with their values.
     pub(crate) outs: Vec<(u8, Val)>,
     pub(crate) units: Vec<Unit>,
 }
 
 impl Values {
-    /// None if an instruction is one that windows leave alone.
+    /// `None` if windows must not contain one of the instructions.
     pub(crate) fn of(lines: &[Line], live_out: RegSet) -> Option<Self> {
         let mut held: Vec<Val> = (0..32).map(Val).collect();
         let mut nodes = Vec::with_capacity(lines.len());
@@ -87,7 +87,7 @@ impl Values {
         Some(values)
     }
 
-    /// Takes out results that nobody uses. Loads stay: they may fault.
+    /// Removes unused results. Loads remain, because they may fault.
     pub(crate) fn drop_dead(&mut self) {
         let mut users = vec![0_usize; self.nodes.len()];
         let used = self.alive().flat_map(|(_, node)| node.srcs).chain(self.outs.iter().map(|out| out.1));
@@ -112,12 +112,12 @@ impl Values {
         self.outs.iter().any(|out| out.1 == value)
     }
 
-    /// Nodes that are there, with their places.
+    /// Remaining nodes, with their indices.
     pub(crate) fn alive(&self) -> impl Iterator<Item = (usize, &Node)> {
         self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive)
     }
 
-    /// Has everything use `by` instead of `value`.
+    /// Replaces all uses of `value` by `by`.
     pub(crate) fn replace(&mut self, value: Val, by: Val) {
         for node in &mut self.nodes {
             node.srcs = node.srcs.map(|source| if source == value { by } else { source });

@@ -1,4 +1,4 @@
-//! One window: ways to put instructions side by side are tried one after another, and what costs less stays.
+//! Optimises one window: tries to make instructions adjacent, and retains what costs less.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,28 +12,28 @@ use super::{
     values::Values,
 };
 
-/// Places between its parts at which a pair is tried.
+/// Maximum positions to try for a pair, between its parts.
 const POSITIONS_MAX: usize = 6;
 
-/// Straight code.
+/// Straight-line code.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) pc: u64,
     pub(crate) length: usize,
     pub(crate) lines: Vec<Line>,
-    /// Registers in use behind it.
+    /// Live registers after the window.
     pub(crate) live_out: RegSet,
 }
 
-/// What the code runs on.
+/// The target machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) fusions: Fusions,
-    /// Assignments of registers that are tried by chance.
+    /// Number of random register assignments to try.
     pub(crate) tries: u32,
 }
 
-/// What came of a window.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) arranged: Arranged,
@@ -80,12 +80,12 @@ impl Search {
         *self.used.entry(rule).or_default() += 1;
     }
 
-    /// Takes out what is dead, and moves, as long as that pays.
+    /// Removes dead code and moves, as long as that reduces the cost.
     fn drop_moves(&mut self) {
         if let Some(arranged) = self.arrange(&self.best, 0).filter(|arranged| arranged.cycles < self.cycles) {
             self.keep(self.best.clone(), arranged, RewriteRule::Move);
         }
-        // What did not pay is tried again when the rest is done.
+        // Retry failed removals after others succeeded.
         let (mut failed, mut is_better) = (HashSet::new(), false);
         loop {
             let better = without_moves(&self.best, &failed).into_iter().find_map(|(at, values)| {
@@ -110,7 +110,7 @@ impl Search {
     }
 
     fn pair(&mut self) {
-        // A part that gave nothing may do when others are in place.
+        // A pair without benefit may help after others are in place.
         for round in 0..2 {
             for (rule, members) in pairings(&self.best) {
                 self.try_pair(rule, &members, round);
@@ -132,7 +132,7 @@ impl Search {
             if arranged.cycles < self.cycles {
                 return self.keep(values, arranged, rule);
             }
-            // What is fused already stays so.
+            // Retain fusions that already exist.
             if arranged.cycles == self.cycles && last - first < members.len() {
                 self.best = values;
                 self.arranged = Some(arranged);

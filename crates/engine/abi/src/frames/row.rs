@@ -6,7 +6,7 @@ pub(super) const GROUP_ROWS_MAX: usize = 8;
 /// Maximum guest functions at one code offset, which result from inlined calls.
 pub(super) const CHAIN_MAX: usize = 64;
 
-/// Part of a frame table: what holds from an offset in the code to the next row's.
+/// A part of a frame table, valid from an offset in the code to the next row's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameRow {
     /// Bytes from the start of the executable segment.
@@ -46,7 +46,7 @@ impl fmt::Debug for FrameAt {
     }
 }
 
-/// What is wrong with the bytes of a frame table. Positions are bytes from its start.
+/// A fault in the bytes of a frame table. Positions are bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The footer is missing or does not match the number of bytes.

@@ -3,8 +3,8 @@
 use antares_ir as ir;
 use antares_program::{Reg, RegSet};
 
-/// Maximum guest registers that a function returns in host registers, besides the cycles left. x86_regcallcc
-/// returns eleven values in registers; a twelfth would move all of them to memory.
+/// Maximum guest registers that a function returns in host registers, in addition to the cycles left.
+/// x86_regcallcc returns eleven values in registers; a twelfth would move all of them to memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
 
 /// Mean params plus results of functions above which most registers go through the state.

@@ -131,7 +131,7 @@ impl<'a> LoopIteration<'a> {
         iteration
     }
 
-    /// Sets the only assumption: what is known of `counter`.
+    /// Sets the only assumption: the facts about `counter`.
     pub(super) fn counted_by(&mut self, counter: Option<Counter>) {
         self.counter = counter;
     }

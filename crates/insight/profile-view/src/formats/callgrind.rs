@@ -1,4 +1,4 @@
-//! callgrind's text: cycles and instructions for each address and line, and calls with what they cost.
+//! callgrind's text: cycles and instructions for each address and line, and the cost of calls.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -6,15 +6,15 @@ use antares_profile::{Frame, Node, NodeId, Value};
 
 use crate::{View, formats::interned::Interned, printable::is_command};
 
-/// A function with code of its own: its file and its name.
+/// A non-inlined function: its file and its name.
 type Home = (String, String);
-/// Where an instruction is: its address, and file and line that it was made of.
+/// Location of an instruction: its address, file and line.
 type Position = (u64, String, u32);
 
 #[derive(Default)]
 struct Costs {
     own: BTreeMap<Position, Value>,
-    /// By callee: how often, and what for.
+    /// By callee: number of calls and their cost.
     calls: BTreeMap<(Position, Home), (u64, Value)>,
 }
 
@@ -65,15 +65,14 @@ fn collect(view: &View<'_>) -> BTreeMap<Home, Costs> {
         let own = own.or_default();
         *own = own.plus(node.value);
         let Some(parent) = node.parent else { continue };
-        // A node stands for an instruction; what is on top of a call is the callee, once for each of its
-        // instructions.
+        // A node is an instruction; the node above a call is the callee, once for each instruction of it.
         let caller = self::home(view, parent);
         let site = &nodes[parent.0 as usize];
         let calls = &mut functions.entry(caller).or_default().calls;
         let call = calls.entry((position(view, site, parent), home)).or_default();
         call.1 = call.1.plus(total);
     }
-    // How often a call was made is how often its instruction ran; several callees of one site share that.
+    // A call instruction's executions are the number of calls; several callees of one site share them.
     for (id, node) in (0..).zip(nodes) {
         let home = home(view, NodeId(id));
         let site = position(view, node, NodeId(id));
@@ -102,7 +101,7 @@ fn position(view: &View<'_>, node: &Node, id: NodeId) -> Position {
     (pc, file, line.map_or(0, |line| line.line))
 }
 
-/// A name in callgrind's compression: spelled out the first time, a number afterwards.
+/// A name in callgrind's compression: in full the first time, then by number.
 fn named(names: &mut Interned, name: &str) -> String {
     let known = names.texts.len();
     let number = names.number(name);

@@ -1,4 +1,4 @@
-//! One line for each stack: functions from the first to the last, a space, cycles.
+//! One line for each stack: functions from the outermost to the innermost, a space, cycles.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub(crate) fn write(view: &View<'_>) -> String {
     })
 }
 
-/// A name without what separates names and lines.
+/// A name without the characters that separate names and lines.
 fn plain(name: &str) -> String {
     let clean = |character: char| match character {
         ';' => ':',

@@ -1,5 +1,5 @@
-//! One page with an interactive flame graph: search, zoom, differences, tables, and the code of the functions
-//! that cost most, by line and by instruction. It loads nothing and sends nothing.
+//! One page with an interactive flame graph: search, zoom, differences, tables, and the code of the
+//! costliest functions, by line and by instruction. It loads nothing and sends nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const PAGE: &str = include_str!("flame.html");
 
-/// The page; `source` gives the text of a source file, by the name that the compiler gave it.
+/// The page; `source` returns the text of a source file, by the compiler's name for the file.
 #[must_use]
 pub fn profile_page(
     view: &View<'_>,
@@ -23,7 +23,7 @@ pub fn profile_page(
     source: &dyn Fn(&str) -> Option<String>,
 ) -> String {
     let totals: Vec<u64> = view.totals().iter().map(|total| total.cycles).collect();
-    // What is too small to be seen at any zoom that matters stays part of the function below it.
+    // Boxes too small to be visible count for the function below them.
     let mut sizes = totals.clone();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let least = sizes.get(HTML_NODES_MAX).map_or(0, |size| size + 1);
@@ -60,12 +60,12 @@ pub fn profile_page(
         "before": before.map(|before| before.profile().sum().cycles),
         "code": code(view, before, source),
     });
-    // No text of a guest may end the script element or begin another one.
+    // Text of a guest must not end the script element or start another one.
     let data = data.to_string().replace('<', "\\u003c").replace(is_command, "\u{fffd}");
     PAGE.replacen("/*DATA*/null", &data, 1)
 }
 
-/// The functions that cost most, with their instructions and the lines around them.
+/// The costliest functions, with their instructions and source lines.
 fn code(view: &View<'_>, before: Option<&View<'_>>, source: &dyn Fn(&str) -> Option<String>) -> Value {
     let listings = listings(view, before);
     let (after, before) = (line_costs(view), before.map(line_costs));
@@ -101,7 +101,7 @@ impl Files<'_> {
         self.files.len() - 1
     }
 
-    /// Address, text, cycles, executions, file, line, cycles before; -1 for what is not known.
+    /// Address, text, cycles, executions, file, line, cycles before; -1 if unknown.
     fn instruction(&mut self, listed: &Listed) -> Value {
         let Listed { address, text, spent, before, line } = listed;
         let place = line.as_ref().map(|(file, line)| (json!(self.number(file)), json!(line)));
@@ -110,7 +110,7 @@ impl Files<'_> {
         json!([address, text, spent.cycles, spent.instructions, file, line, before])
     }
 
-    /// The lines that a function was made of and those around them: file, line, cycles, cycles before, text.
+    /// The source lines of a function with their neighbours: file, line, cycles, cycles before, text.
     fn lines(&mut self, listing: &Listing, after: &LineCosts, before: Option<&LineCosts>) -> Vec<Value> {
         let own: BTreeSet<&(String, u32)> =
             listing.instructions.iter().filter_map(|listed| listed.line.as_ref()).collect();
@@ -152,7 +152,7 @@ fn totals_by_path(view: &View<'_>) -> HashMap<Vec<String>, u64> {
 mod tests {
     use super::*;
 
-    /// The colour of a variable of the page in its light and its dark form, red, green and blue from 0 to 1.
+    /// The light and dark colours of a CSS variable of the page: red, green and blue from 0 to 1.
     fn colours(name: &str) -> Vec<[f64; 3]> {
         let before = format!("{name}: #");
         let values = PAGE.split(&before).skip(1).map(|rest| &rest[..6]);
@@ -160,7 +160,7 @@ mod tests {
         values.map(|text| [part(&text[..2]), part(&text[2..4]), part(&text[4..])]).collect()
     }
 
-    /// Contrast as the Web Content Accessibility Guidelines 2.1 have it.
+    /// Contrast by the Web Content Accessibility Guidelines 2.1.
     fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
         let linear =
             |part: f64| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) };
@@ -178,7 +178,7 @@ mod tests {
         for (ground, text) in grounds.into_iter().zip(texts) {
             assert!(contrast(ground, text) >= 4.5, "{ground:?} {text:?}");
         }
-        // Text and ground fade together.
+        // Opacity would fade text and background together.
         assert!(!PAGE.contains("opacity"));
     }
 

@@ -1,8 +1,8 @@
-//! Text by number.
+//! Interned text.
 
 use std::collections::HashMap;
 
-/// Text numbered in the order in which it is first asked for.
+/// Texts, numbered in the order of their first use.
 #[derive(Debug, Default)]
 pub(super) struct Interned {
     numbers: HashMap<String, usize>,

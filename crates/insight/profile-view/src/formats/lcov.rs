@@ -1,4 +1,4 @@
-//! LCOV: how often each line of source ran, in the form of `geninfo`(1).
+//! LCOV: execution counts of source lines, in the format of `geninfo`(1).
 
 use std::{collections::BTreeMap, fmt::Write, iter};
 
@@ -8,7 +8,7 @@ use crate::{
     printable::is_command,
 };
 
-/// None if no program has line numbers.
+/// `None` if no program has line numbers.
 pub(crate) fn write(view: &View<'_>) -> Option<String> {
     let mut coverage = SourceCoverage::new();
     coverage.add(view.profile(), view.programs());
@@ -33,7 +33,7 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
         let _ = writeln!(text, "FNF:{}\nFNH:{}", functions.found, functions.hit);
         for ((line, place), branch) in &file.branches {
             for (side, count) in branch.sides.iter().enumerate() {
-                // What was never evaluated is another thing than what was never taken.
+                // LCOV distinguishes branches that never ran from sides that were never taken.
                 let count = if branch.ran == 0 { "-".to_owned() } else { count.to_string() };
                 let _ = writeln!(text, "BRDA:{line},{place},{side},{count}");
             }
@@ -47,7 +47,7 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
     text
 }
 
-/// Names come from a script.
+/// Replaces control characters: names come from a script.
 fn one_line(name: &str) -> String {
     name.chars().map(|letter| if is_command(letter) { ' ' } else { letter }).collect()
 }

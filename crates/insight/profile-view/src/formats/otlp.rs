@@ -1,4 +1,4 @@
-//! OpenTelemetry profiles (v1development), by the rules of the receivers that exist: Parca, Pyroscope and the
+//! OpenTelemetry profiles (v1development), compatible with the existing receivers: Parca, Pyroscope and the
 //! collector.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,18 +17,18 @@ use prost::Message;
 
 use crate::{View, formats::interned::Interned, limits::OTLP_SAMPLES_MAX};
 
-/// What a receiver knows the service by.
+/// Service name for receivers.
 const SERVICE: &str = "antares-guest";
-/// What Parca and Pyroscope name the profile after.
+/// Parca and Pyroscope use it as the profile's name.
 const SCOPE: &str = "antares.guest";
 
 pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>) -> Vec<u8> {
     otlp_request(view, labels).encode_to_vec()
 }
 
-/// The request that tells a receiver of `view`: cycles and instructions are two profiles, since receivers
-/// take one value for each sample. Beyond [`OTLP_SAMPLES_MAX`] stacks those that cost least are left out of
-/// both, and counted in one `[other]`.
+/// The export request for `view`. Cycles and instructions are two profiles, because receivers accept one
+/// value per sample. Beyond [`OTLP_SAMPLES_MAX`] stacks, both omit the cheapest ones, and count them in one
+/// `[other]`.
 #[must_use]
 pub fn otlp_request(view: &View<'_>, labels: &BTreeMap<String, String>) -> ExportProfilesServiceRequest {
     let mut tables = Tables::new(view);
@@ -82,7 +82,7 @@ fn text(value: &str) -> AnyValue {
     AnyValue { value: Some(any_value::Value::StringValue(value.to_owned())) }
 }
 
-/// The dictionary while it grows. Every table begins with an empty element, which index 0 stands for.
+/// Builds the dictionary. Every table starts with an empty element, the meaning of index 0.
 struct Tables {
     dictionary: ProfilesDictionary,
     texts: Interned,
@@ -160,7 +160,7 @@ impl Tables {
             Frame::Code { program, pc } => (int(program.0 as usize + 1), pc),
             _ => (0, 0),
         };
-        // Every location has lines, so that no mapping counts as one without symbols.
+        // Every location has lines, so that no mapping is considered unsymbolized.
         let lines = view.named(node).iter().rev().map(|(function, line)| Line {
             function_index: int(function.0 as usize + 1),
             line: line.as_ref().map_or(0, |line| i64::from(line.line)),
@@ -174,7 +174,7 @@ impl Tables {
         index
     }
 
-    /// The stack of what is left out.
+    /// The stack for omitted samples.
     fn other(&mut self) -> i32 {
         let name_strindex = self.text(&Frame::Other.to_string());
         self.dictionary.function_table.push(Function { name_strindex, ..Function::default() });

@@ -1,6 +1,6 @@
-//! LLVM's sample profile as text (`SampleProfReader.h`): how often each line of each function ran, relative
-//! to the function's first line, with inlined functions and calls. For `clang -fprofile-sample-use`; the
-//! guest is built with `-g` and best with `-fdebug-info-for-profiling`.
+//! LLVM's sample profile as text (`SampleProfReader.h`): execution counts of the lines of each function,
+//! relative to its first line, with inlined functions and calls. For `clang -fprofile-sample-use`; build the
+//! guest with `-g`, preferably also with `-fdebug-info-for-profiling`.
 
 use std::{
     cmp::Reverse,
@@ -12,16 +12,16 @@ use antares_profile::{Frame, NodeId};
 
 use crate::{Line, View, dwarf::LineRow};
 
-/// Line behind the first line of the function, and what tells copies of it apart.
+/// Line relative to the function's first line, and discriminator.
 type Offset = (u32, u32);
 
 #[derive(Debug, Default)]
 struct Body {
-    /// How often a line ran.
+    /// Execution counts of lines.
     lines: BTreeMap<Offset, u64>,
     calls: BTreeMap<Offset, BTreeMap<String, u64>>,
     inlined: BTreeMap<(Offset, String), Body>,
-    /// How often the function was entered.
+    /// Number of calls of the function.
     head: u64,
 }
 
@@ -32,7 +32,7 @@ impl Body {
     }
 }
 
-/// None if no program has line numbers.
+/// `None` if no program has line numbers.
 pub(crate) fn write(view: &View<'_>) -> Option<String> {
     let mut functions: BTreeMap<String, Body> = BTreeMap::new();
     for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
@@ -106,7 +106,7 @@ fn add_program(view: &View<'_>, program: u32, functions: &mut BTreeMap<String, B
     }
 }
 
-/// LLVM keeps 16 bits of the distance.
+/// LLVM stores 16 bits of the distance.
 fn offset(line: Option<&Line>, start: u32, discriminator: u32) -> Option<Offset> {
     let line = line.filter(|line| line.line > 0)?;
     Some((line.line.wrapping_sub(start) & 0xffff, discriminator))
@@ -117,7 +117,7 @@ fn row_at(rows: &[LineRow], pc: u64) -> Option<&LineRow> {
     rows[..behind].iter().rev().take(16).find(|row| pc < row.end)
 }
 
-/// How often each instruction of a program ran, and which functions the calls among them called.
+/// Counts executions of a program's instructions, and the functions that its calls reach.
 fn count(
     view: &View<'_>,
     program: u32,
@@ -132,7 +132,7 @@ fn count(
         }
         let ran = counts.entry(pc).or_default();
         *ran = ran.saturating_add(node.value.instructions);
-        // The first instruction of a callee tells how often it was called from there.
+        // Executions of a callee's first instruction are the number of calls from there.
         let is_entry = |pc: u64| {
             view.symbols(program).and_then(|symbols| symbols.extent(pc)).is_some_and(|(start, _)| start == pc)
         };

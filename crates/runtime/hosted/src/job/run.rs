@@ -53,8 +53,8 @@ pub struct RunReport {
 pub struct Samples {
     /// An encoded profile. Its sum is the cycles of the report.
     pub profile: Vec<u8>,
-    /// What the last samples stand for beyond the cycles of the run, as an encoded profile: to be counted
-    /// there, in place of cycles of other runs that are unseen.
+    /// Cycles beyond those of the run that the last samples represent, as an encoded profile. They replace
+    /// unseen cycles of other runs.
     pub claims: Vec<u8>,
     /// Cycles that count as other and that samples might have hit.
     pub unseen_cycles: u64,

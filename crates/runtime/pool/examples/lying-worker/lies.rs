@@ -1,4 +1,4 @@
-//! The lies: for each kind of job what is true, and what is not. Each name is a row of a test.
+//! Lies and the corresponding truth for each kind of job. Each name is a row of a test.
 
 use antares_abi::{BailoutReason, CompileLimits, Hints, Seen, Sha256Digest};
 use antares_pool::NativeEnd;
@@ -15,30 +15,30 @@ mod transactions;
 
 pub(crate) use transactions::VERIFICATIONS;
 
-/// What is said.
+/// The worker's message.
 pub(crate) enum Said<R> {
     /// A report.
     Report(R),
-    /// These bytes in the place of a report.
+    /// Bytes instead of a report.
     Bytes(Vec<u8>),
-    /// These bytes in the place of a frame.
+    /// Bytes instead of a frame.
     Raw(Vec<u8>),
-    /// That it failed, and why.
+    /// A failure with its reason.
     Failed(String),
 }
 
 /// Cycle limit of the jobs.
 pub(crate) const CYCLES_MAX: u64 = 1_000_000;
-/// Bytes of debug output that they may have.
+/// Maximum bytes of the jobs' debug output.
 pub(crate) const DEBUG_BYTES_MAX: u64 = 4096;
 /// Cycles of a run.
 const CYCLES: u64 = 600;
-/// What a compile gives.
+/// Output of a compile.
 pub(crate) const OUTPUT: &[u8] = b"image";
-/// Text that is longer than any may be.
+/// Length beyond the maximum of any text.
 const LONG: usize = 5000;
 
-/// One with its end more than may be.
+/// Length of a line that exceeds the limit together with its end.
 fn debug_bytes() -> usize {
     usize::try_from(DEBUG_BYTES_MAX).unwrap_or(LONG)
 }
@@ -47,7 +47,7 @@ fn long() -> String {
     "y".repeat(LONG)
 }
 
-/// A run as it is.
+/// A true report of a run.
 #[must_use]
 pub(crate) fn run() -> RunReport {
     RunReport {
@@ -74,7 +74,7 @@ pub(crate) fn groups() -> Vec<KnownGroup> {
     ]
 }
 
-/// A group that accepts.
+/// A report of a group that accepts.
 fn accepts(known: &KnownGroup) -> GroupReport {
     let KnownGroup { script_hash, kind, inputs, outputs } = known.clone();
     GroupReport {
@@ -93,7 +93,7 @@ fn accepts(known: &KnownGroup) -> GroupReport {
     }
 }
 
-/// A verification as it is, after a change of its groups. The verdict and the sum are those of the groups.
+/// A true report of a verification, after a change of its groups. Verdict and sum are those of the groups.
 fn verified(change: impl FnOnce(&mut Vec<GroupReport>)) -> VerifyReport {
     let mut reports = groups().iter().map(accepts).collect();
     change(&mut reports);
@@ -126,13 +126,13 @@ fn fail(group: &mut GroupReport, code: i8) {
     });
 }
 
-/// What the last group is when the one before it failed.
+/// Changes the last group to the report after a failure of the one before it.
 fn skip(group: &mut GroupReport) {
     (group.outcome, group.exit_code, group.cycles, group.interpreted_cycles) =
         (VerifyOutcome::NotRun, None, 0, 0);
 }
 
-/// Changes of the whole that leave the groups as they are.
+/// Changes the report without its groups.
 fn verified_and(change: impl FnOnce(&mut VerifyReport)) -> VerifyReport {
     let mut report = verified(|_| {});
     change(&mut report);
@@ -151,7 +151,7 @@ fn samples(of: Sha256Digest) -> Samples {
     Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
 }
 
-/// The truth or a lie of this kind of job.
+/// A truth or a lie, by name.
 type Row<T> = (&'static str, fn() -> T);
 
 /// The script of all jobs.
@@ -163,7 +163,7 @@ fn natively(change: impl FnOnce(&mut RunReport)) -> RunReport {
     report
 }
 
-/// Lies about runs that have no native code.
+/// Lies about runs without native code.
 pub(crate) const RUNS: &[Row<RunReport>] = &[
     ("cycles-max", || RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() }),
     ("cycles-none", || RunReport { cycles: 0, interpreted_cycles: 0, ..run() }),
@@ -203,7 +203,7 @@ fn omitted(lines: u64, bytes: u64) -> RunReport {
     RunReport { debug: Lines::default().and_omitted(Omitted { lines, bytes }), ..run() }
 }
 
-/// Lies about runs that have native code and are sampled.
+/// Lies about sampled runs with native code.
 pub(crate) const NATIVE_RUNS: &[Row<RunReport>] = &[
     ("both-tiers", || RunReport { cycles: 2 * CYCLES, native_cycles: CYCLES, ..run() }),
     ("restart-native", || natively(|run| run.restarted = Some(BailoutReason::Ecall))),
@@ -236,7 +236,7 @@ pub(crate) const NATIVE_RUNS: &[Row<RunReport>] = &[
         })
     }),
 ];
-/// Lies about batches of two inputs: their parts, and how many runs they say there were.
+/// Lies about batches of two inputs: their parts, and the reported number of runs.
 pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
     ("too-many-parts", || (vec![RunWorkerReport::Run(run()); 3], 3)),
     ("too-few-parts", || (vec![RunWorkerReport::Run(run())], 2)),
@@ -284,7 +284,7 @@ fn diagnosed(evidence: Vec<u8>, reported: String) -> DiagnosisReport {
     DiagnosisReport { report: profiled(run(), Vec::new()), evidence, reported }
 }
 
-/// What is no report of any kind, as an answer to a run.
+/// Invalid reports of any kind, as answers to a run.
 pub(crate) const NOISE: &[Row<Said<RunWorkerReport>>] = &[
     ("as-verification", || Said::Report(RunWorkerReport::Verify(verified(|_| {})))),
     ("as-batch", || Said::Report(RunWorkerReport::Batch(BatchReport { runs: u64::MAX }))),
@@ -389,7 +389,7 @@ pub(crate) fn answer(job: &RunWorkerJob, lie: Option<&str>) -> Result<Said<RunWo
     }
 }
 
-/// Texts of workers that say that they failed: no lies, and no more than a line of a log.
+/// Texts of failures: not lies, and at most one line of a log.
 pub(crate) const FAILURES: &[Row<String>] = &[
     ("long", || "y".repeat(400_000)),
     ("lines", || "x\n2026-11-28T00:00:00Z ERROR forged: root logged in\r\n\x1b[31mred\u{202e}".to_owned()),

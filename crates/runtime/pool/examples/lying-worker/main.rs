@@ -1,5 +1,4 @@
-//! A worker that lies on command, or a zygote that lies by its name: what the tests of reports let loose on a
-//! supervisor.
+//! A worker that lies on command, or a zygote that lies according to its name, for tests of the supervisor.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! The worker: it has the sandbox of an honest one, and says what its job asks for.
+//! The worker: it has the sandbox of an honest one, and sends the message that its job requests.
 //!
-//! `lie:NAME;` in the arguments of a run, in a transaction or in the script of a compile names a lie of
-//! `lies`; without one it tells the truth. As `...compile-worker` it lies about compiles.
+//! `lie:NAME;` in the arguments of a run, in a transaction or in the script of a compile names an entry of
+//! `lies`; without it, the worker is honest. As `...compile-worker` it lies about compiles.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -27,14 +27,14 @@ pub(crate) fn work() {
     }
 }
 
-/// Which lie `bytes` ask for.
+/// The name of the lie that `bytes` request.
 fn lie_in(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let (_, rest) = text.split_once("lie:")?;
     rest.split_once(';').map(|(name, _)| name.to_owned())
 }
 
-/// What is answered: a report, or bytes in its place.
+/// The answer: a report, or bytes instead of one.
 enum Sent<R> {
     Report(R),
     Bytes(Vec<u8>),
@@ -53,7 +53,7 @@ impl<R: Serialize> Serialize for Sent<R> {
     }
 }
 
-/// Says `said` with `files`; what goes around the frames is said at once, for the supervisor to end it.
+/// Sends `said` with `files`. Sends unframed bytes at once, then spins until the supervisor ends it.
 fn deliver<R>(said: Said<R>, files: &Files) -> Result<Sent<R>, String> {
     match said {
         Said::Report(report) => Ok(Sent::Report(report)),

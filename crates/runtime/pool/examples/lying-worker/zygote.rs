@@ -1,4 +1,4 @@
-//! The zygote that lies about its first child. It writes a marker file next to the program: the next one is honest.
+//! The zygote that lies about its first child. A marker file next to the program makes the next one honest.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -21,7 +21,7 @@ use crate::{
     worker,
 };
 
-/// Lies `lie`, or works as an honest zygote if that was done.
+/// Tells `lie`, or works as an honest zygote after the lie.
 pub(crate) fn work(program: &Path, lie: &str) {
     let reported = program.with_extension("told");
     if reported.exists() {

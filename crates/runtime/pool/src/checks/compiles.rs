@@ -1,17 +1,17 @@
-//! Reports on compiles. The output itself is measured, hashed and checked apart.
+//! Checks reports on compiles. The output itself is measured, hashed and checked separately.
 
 use antares_abi::CompileLimits;
 
 use super::{Checked, TEXT_BYTES_MAX, ensure};
 use crate::job::{CompileReport, CompileSummary, CompileTask};
 
-/// How often a byte of code counts, at most: blocks of several functions may share it.
+/// Maximum times that a byte of code counts: blocks of several functions may share it.
 const SHARED_MAX: u64 = 256;
 
-/// Why a script is refused: what people read depends on it, and what is remembered of a script.
+/// Reasons for rejecting a script: messages and stored facts about a script depend on them.
 const REFUSALS: [&str; 6] =
     ["elf", "limit_code_bytes", "limit_functions", "limit_blocks", "limit_operations", "options"];
-/// Why the code of a library is refused.
+/// Reason for rejecting a library's code.
 const CODE: &str = "code";
 
 pub(super) fn check(report: &CompileReport, task: CompileTask, limits: &CompileLimits) -> Checked {

@@ -1,4 +1,4 @@
-//! Reports on the script groups of a transaction.
+//! Checks reports on the script groups of a transaction.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::job::{
     Omitted, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome, VerifyReport,
 };
 
-/// The error of a script that exited with another code than 0.
+/// The error of a script with a nonzero exit code.
 const EXITED: &str = "ValidationFailure";
-/// The error that has an error of the VM in it.
+/// The error that contains a VM error.
 const VM_FAILED: &str = "VMInternalError";
 
 pub(super) fn check(report: &VerifyReport, known: &KnownVerification) -> Checked {
@@ -46,7 +46,7 @@ pub(super) fn check(report: &VerifyReport, known: &KnownVerification) -> Checked
     check_extras(report, known, ran)
 }
 
-/// What is reported beside the verdict.
+/// Checks everything except the verdict.
 fn check_extras(report: &VerifyReport, known: &KnownVerification, ran_groups: usize) -> Checked {
     let VerifyReport::Done { hot, seen, ran, samples, .. } = report else { return Ok(()) };
     let is_library = |number: &u32| usize::try_from(*number).is_ok_and(|number| number < known.libraries);
@@ -54,7 +54,7 @@ fn check_extras(report: &VerifyReport, known: &KnownVerification, ran_groups: us
     ensure(hot.len() <= HOT_PROGRAMS_MAX, "more hot programs than may be")?;
     let is_hot = |program: &HotProgram| {
         (1..=HOT_BYTES_MAX).contains(&program.elf.len())
-            // An attempt that begins again counts once more.
+            // A restarted attempt counts twice.
             && program.cycles <= known.terms.cycles_end().saturating_mul(2)
     };
     ensure(hot.iter().all(is_hot), "a hot program that cannot be")?;
@@ -77,7 +77,7 @@ fn check_refused(path: Option<&str>, detail: &str, known: &KnownVerification) ->
     let texts = [path.unwrap_or_default(), detail];
     ensure(texts.iter().all(|text| text.len() <= TEXT_BYTES_MAX), "too long a text")?;
     let (Some(groups), Some(_)) = (&known.groups, path) else { return Ok(()) };
-    // The transaction was read before: only the group that was asked for can be missing in it.
+    // The supervisor has parsed the transaction, so only the requested group can be missing.
     let is_there = |only| groups.iter().any(|group| group.has(only));
     ensure(known.only.is_some_and(|only| !is_there(only)), "a transaction refused that is sound")
 }
@@ -121,7 +121,7 @@ fn check_error(error: &GroupError, code: Option<i8>, group: &GroupReport) -> Che
     ensure(detail.len() <= TEXT_BYTES_MAX, "too long a text")
 }
 
-/// How ckb-script names the script of a group: by its first cell.
+/// ckb-script's name for the script of a group: its first cell.
 fn source_of(group: &GroupReport) -> String {
     let (place, index) = match (group.inputs.first(), group.outputs.first()) {
         (Some(input), _) => ("Inputs", input),
@@ -144,7 +144,7 @@ fn has(group: &GroupReport, (kind, cell): (GroupKind, CellName)) -> bool {
 }
 
 impl KnownGroup {
-    /// Whether it is the group of this report.
+    /// Whether this is the group of the report.
     fn is(&self, group: &GroupReport) -> bool {
         (self.script_hash, self.kind) == (group.script_hash, group.kind)
             && (&self.inputs, &self.outputs) == (&group.inputs, &group.outputs)

@@ -1,4 +1,4 @@
-//! Profiles, evidence and diagnoses in reports.
+//! Checks profiles, evidence and diagnoses in reports.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::job::{
     Samples,
 };
 
-/// Samples are of scripts that the job has native code of, and of no others.
+/// Samples may only cover scripts with native code in the job.
 pub(super) fn check_samples(samples: Option<&Samples>, terms: Terms, scripts: &[Sha256Digest]) -> Checked {
     let Some(Samples { profile, claims, unseen_cycles, mismatch_cycles }) = samples else { return Ok(()) };
     ensure(terms.is_sampled, "samples that nobody asked for")?;

@@ -1,4 +1,4 @@
-//! Reports on the run of one script.
+//! Checks reports on the run of one script.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::job::{Lines, RunOutcome, RunReport, VM_ERRORS};
 
-/// Cycles of loading a script, at most: as many segments as an ELF file can have, each as large as guest
-/// memory, four bytes a cycle.
+/// Maximum cycles for loading a script: an ELF file's maximum number of segments, each as large as guest
+/// memory, with four bytes per cycle.
 const LOAD_CYCLES_MAX: u64 = (1 << 16) * (LINE_BYTES_MAX / 4 + 1);
 
 pub(super) fn check(report: &RunReport, known: &KnownRun) -> Checked {
@@ -49,7 +49,7 @@ fn check_seen(seen: Option<&Seen>, reason: Option<BailoutReason>) -> Checked {
     ensure(seen.is_none() || is_astray, "places that native code does not know, without going there")
 }
 
-/// Each line has its end, and takes cycles to write.
+/// Each line has an end, and costs cycles.
 pub(super) fn check_lines(lines: &Lines, terms: Terms) -> Checked {
     ensure(lines.are_whole(), "debug output without an end")?;
     let left_out = lines.omitted();

@@ -1,4 +1,4 @@
-//! One script, many inputs: what is asked of a run worker, and what it answers beside the report of each run.
+//! One script with many inputs: the job and the final report of a batch.
 
 use antares_abi::{CompileOptions, Tier};
 use serde::{Deserialize, Serialize};
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 pub struct BatchJob {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// Which tiers may run.
+    /// The tiers that may run.
     pub tier: Tier,
     /// The arguments of each run.
     pub inputs: Vec<Vec<Vec<u8>>>,
     /// Cycle limit of each run.
     pub cycles_max: u64,
-    /// Bytes of debug output of each run that are kept.
+    /// Maximum retained bytes of debug output of each run.
     pub debug_bytes_max: u64,
-    /// Bytes of debug output of all runs together, with some for each line, after which all lines of runs are
-    /// left out.
+    /// Maximum charge for the debug output of all runs together, including some bytes for each line. Beyond it,
+    /// further lines are omitted.
     pub output_bytes_max: u64,
     /// As in `RunJob`, for each run.
     pub sample_cycles: u64,
-    /// As in `RunJob`, for the first run; each that follows has the next number.
+    /// As in `RunJob`, for the first run; each later run has the next number.
     pub sample_salt: u64,
 }
 
-/// What a run worker answers to a [`BatchJob`], after the report of each run.
+/// The answer to a [`BatchJob`], after the report of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchReport {
-    /// Runs that were made.
+    /// Completed runs.
     pub runs: u64,
 }

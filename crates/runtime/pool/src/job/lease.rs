@@ -1,4 +1,4 @@
-//! What each kind of job asks of the pool, and how long its answers may be.
+//! The messages of each kind of job, and the size limits of its answers.
 
 use antares_abi::HINTS_MAX;
 use serde::Serialize;
@@ -10,21 +10,20 @@ use super::{
 };
 use crate::{REPORT_BYTES_MAX, call::Job, started::Answers};
 
-/// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
+/// Bytes of a report except debug output: lengths of 65,536 lines, error texts, numbers.
 const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 
-/// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each
-/// cell's place in its groups.
+/// Bytes of the reports of a transaction's groups except debug output: at most 49,152 groups, and each cell's
+/// index in its groups.
 const GROUPS_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of the programs that a verification reports as hot, with their hints: a number takes five at most.
+/// Bytes of the programs that a verification reports as hot, with hints: a number takes at most five.
 const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 5 * HINTS_MAX + 64)) as u64;
 
-/// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest
-/// part.
+/// Bytes of a batch's report of one run except debug output: an error's detail is the longest part.
 const RUN_BYTES_MAX: usize = 8 << 10;
 
-/// A job for a run worker, lent.
+/// A borrowed job for a run worker.
 type LeasedJob<'a> = RunWorkerJob<&'a RunJob, &'a VerifyJob, &'a BatchJob, &'a ProfileJob, &'a DiagnosisJob>;
 
 impl Job for RunJob {
@@ -141,7 +140,7 @@ impl Job for BatchJob {
     fn reply_bytes_max(&self) -> usize {
         let runs = RUN_BYTES_MAX.saturating_mul(self.inputs.len());
         let debug = report_bytes_max(self.debug_bytes_max.saturating_add(self.output_bytes_max));
-        // A worker stops to tell samples when it has told as many as fit.
+        // A worker stops sending samples at the limit.
         let samples = usize::try_from(samples_bytes(self.sample_cycles, 2)).unwrap_or(0);
         debug.saturating_add(runs).saturating_add(samples)
     }
@@ -176,7 +175,7 @@ impl Job for CompileJob {
     }
 }
 
-/// Bytes of the sampled profiles of `runs`.
+/// Maximum bytes of the sampled profiles of `runs`.
 fn samples_bytes(sample_cycles: u64, runs: u64) -> u64 {
     if sample_cycles == 0 { 0 } else { runs.saturating_mul(SAMPLES_BYTES_MAX as u64) }
 }

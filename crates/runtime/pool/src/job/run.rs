@@ -8,18 +8,17 @@ use serde::{Deserialize, Serialize};
 pub struct RunJob {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// Which tiers may run.
+    /// The tiers that may run.
     pub tier: Tier,
-    /// Arguments as the guest sees them (argv, without a program name).
+    /// Arguments of the guest (argv, without a program name).
     pub args: Vec<Vec<u8>>,
     /// Cycle limit.
     pub cycles_max: u64,
-    /// Bytes of debug output (syscall 2177) that are kept, with one more for each line; what is beyond them
-    /// is left out and counted.
+    /// Maximum retained bytes of debug output (syscall 2177), plus one for each line; the rest is omitted and
+    /// counted.
     pub debug_bytes_max: u64,
-    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is
-    /// not sampled.
+    /// Average cycles between samples; 0 disables the profile. Interpreted code is not sampled.
     pub sample_cycles: u64,
-    /// What the sample points follow from, with the arguments.
+    /// Seed of the sample points, together with the arguments.
     pub sample_salt: u64,
 }

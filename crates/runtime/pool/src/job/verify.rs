@@ -1,4 +1,4 @@
-//! Verification of a transaction: what is asked of a run worker, and what it answers.
+//! Verification of a transaction: its job and its report.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum TransactionForm {
     Molecule,
 }
 
-/// What a library beside the transaction was compiled from.
+/// Source of a library that accompanies the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LibraryOf {
     /// One of its cells.
@@ -27,11 +27,11 @@ pub enum LibraryOf {
         /// ckb's hash of the cell's data.
         data_hash: [u8; 32],
     },
-    /// An ELF that is beside the transaction too: behind all libraries, in the order of the libraries.
+    /// An ELF that accompanies the transaction: these follow all libraries, in the order of the libraries.
     Beside,
 }
 
-/// Data of cells that is in a file of its own, for workers to map.
+/// Cell data in a file of its own, which workers map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedCell {
     /// ckb's hash of the data.
@@ -40,7 +40,7 @@ pub struct SharedCell {
     pub bytes: u64,
 }
 
-/// A script group of a transaction, as whoever has read it knows.
+/// A script group of a parsed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownGroup {
     /// Hash of the script.
@@ -53,11 +53,11 @@ pub struct KnownGroup {
     pub outputs: Vec<u32>,
 }
 
-/// Bytes of a transaction that travels in its job, to whatever worker; a longer one is in a file, for a
-/// worker of its own.
+/// Maximum bytes of a transaction inside of its job, for any worker; a longer one is in a file, for a dedicated
+/// worker.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
-/// Files beside a verification, in the order that its job lists them.
+/// Files of a verification, in the order of its job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VerifyFiles<'a> {
     /// The transaction, if it is not in the job.
@@ -70,66 +70,65 @@ pub struct VerifyFiles<'a> {
     pub cells: &'a [&'a Sealed],
 }
 
-/// A program that was met without native code and took many cycles.
+/// A program without native code that took many cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotProgram {
     /// The ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)); at
     /// most [`HOT_BYTES_MAX`].
     pub elf: Vec<u8>,
-    /// Cycles that the interpreter took for it.
+    /// Its interpreted cycles.
     pub cycles: u64,
-    /// Where it was seen to go, if somebody looked.
+    /// Its observed jump targets, if recorded.
     pub seen: Seen,
 }
 
-/// Programs that a verification may report as hot.
+/// Maximum programs that a verification reports as hot.
 pub const HOT_PROGRAMS_MAX: usize = 8;
 
-/// Bytes of a program that is reported as hot.
+/// Maximum bytes of a program that is reported as hot.
 pub const HOT_BYTES_MAX: usize = 512 << 10;
 
 /// One verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyJob {
-    /// How the transaction is encoded.
+    /// Encoding of the transaction.
     pub form: TransactionForm,
     /// The rules.
     pub rules: Rules,
     /// The only group to run; all if there is none.
     pub group: Option<(GroupKind, CellName)>,
-    /// Which tiers may run.
+    /// The tiers that may run.
     pub tier: Tier,
     /// Cycles of all groups together.
     pub cycles_max: u64,
-    /// Bytes of debug output of all groups together that are kept, with one more for each line.
+    /// Maximum retained bytes of debug output of all groups together, plus one for each line.
     pub debug_bytes_max: u64,
-    /// Bytes of the transaction; what parsing it may take is reserved by them.
+    /// Bytes of the transaction; determines the memory reserved for parsing.
     pub transaction_bytes: u64,
     /// The transaction, if it is not in a file; at most [`DOCUMENT_BYTES_MAX`].
     pub document: Bytes,
-    /// What the libraries beside the job are, in their order.
+    /// Sources of the job's libraries, in order.
     pub libraries: Vec<LibraryOf>,
-    /// Digests of the libraries, for a worker that has them already; filled in by the pool.
+    /// Digests of the libraries, for a worker that already has them; set by the pool.
     pub library_digests: Vec<Sha256Digest>,
-    /// Data of cells beside the job, in the order of their numbers in the transaction.
+    /// The job's cell data, in the order of its numbers in the transaction.
     pub cells: Vec<SharedCell>,
-    /// Whether it is for a worker that did nothing before and does nothing after.
+    /// Whether it needs a worker that does no other job.
     pub is_alone: bool,
-    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is
-    /// not sampled.
+    /// Average cycles between samples; 0 disables the profile. Interpreted code is not sampled.
     pub sample_cycles: u64,
-    /// What the sample points follow from, with the group's number.
+    /// Seed of the sample points, together with the group's number.
     pub sample_salt: u64,
-    /// The groups of the transaction, in the order in which they run, if the supervisor has read it: what a
-    /// report is checked against. Never sent.
+    /// The groups of the transaction in execution order, if the supervisor has parsed it: reports are checked
+    /// against them. Never sent.
     #[serde(skip)]
     pub groups: Option<Arc<[KnownGroup]>>,
-    /// Digests of what the libraries were compiled from, for the same purpose. Never sent.
+    /// Digests of the libraries' sources, for the same purpose. Never sent.
     #[serde(skip)]
     pub scripts: Arc<[Sha256Digest]>,
 }
 
-/// What a run worker answers to a [`VerifyJob`].
+/// The answer to a [`VerifyJob`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VerifyReport {
     /// Scripts ran, or could have.
@@ -140,30 +139,30 @@ pub enum VerifyReport {
         cycles: u64,
         /// All groups, in the order in which they run.
         groups: Vec<GroupReport>,
-        /// What may be worth compiling for another time, most cycles first, at most [`HOT_PROGRAMS_MAX`].
+        /// Programs that may be worth compiling, most cycles first, at most [`HOT_PROGRAMS_MAX`].
         hot: Vec<HotProgram>,
-        /// What native code did not know, by the number of the library in the job.
+        /// Targets unknown to native code, by the library's number in the job.
         seen: Vec<(u32, Seen)>,
-        /// What each group says of the libraries whose native code it ran, by their number in the job.
+        /// Each group's result for the libraries whose native code it ran, by their number in the job.
         ran: Vec<(u32, NativeEnd)>,
-        /// Where the cycles went, if that was asked for and a sample hit a script.
+        /// The sampled profile, if it was requested and a sample hit a script.
         samples: Option<Box<Samples>>,
-        /// Time to read and check the transaction, microseconds.
+        /// Time for parsing and checking the transaction, in microseconds.
         read_us: u64,
-        /// Time of the verification itself, microseconds.
+        /// Time of the verification itself, in microseconds.
         run_us: u64,
     },
     /// The transaction is malformed or incomplete, or has no such group.
     Refused {
-        /// Where the mistake is in the document, if it has such a place.
+        /// Path of the error in the document, if it has one.
         path: Option<String>,
-        /// What is wrong, with its place.
+        /// The error with its location.
         detail: String,
     },
 }
 
 impl VerifyReport {
-    /// The groups; none of a transaction that was refused.
+    /// The groups; empty for a rejected transaction.
     pub(crate) fn groups(&self) -> &[GroupReport] {
         match self {
             Self::Done { groups, .. } => groups,
@@ -171,7 +170,7 @@ impl VerifyReport {
         }
     }
 
-    /// Whether all scripts came to their own ends in one tier.
+    /// Whether all scripts ended by themselves in one tier.
     pub(crate) fn is_clean(&self) -> bool {
         match self {
             Self::Done { outcome, groups, .. } => {

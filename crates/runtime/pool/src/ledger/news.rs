@@ -1,5 +1,5 @@
-//! Which news of a zygote can be true: of children that it was asked for, each once and in order. A zygote
-//! that lies about one is not believed in anything.
+//! Checks news of a zygote: they must be about requested children, each once and in order. A zygote that lies
+//! about one child is not trusted at all.
 
 use std::{
     fs,
@@ -12,13 +12,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Ledger, Link, state::Entry};
 use crate::wire::News;
 
-/// News that cannot be true, and why.
+/// Impossible news, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct FalseNews(&'static str);
 
 impl Ledger {
-    /// Whether `news` of the zygote behind `link`, with `fds` beside them, can be true.
+    /// Checks whether `news` of the zygote of `link`, with the descriptors `fds`, can be true.
     pub(crate) fn check_news(&self, link: &Link, news: &News, fds: &[OwnedFd]) -> Result<(), FalseNews> {
         let (News::Spawned { ticket } | News::NotSpawned { ticket, .. } | News::Ended { ticket, .. }) = news
         else {
@@ -39,8 +39,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the zygote `number` was asked for a child so long ago, and has not said what became of that, or
-    /// has not said that a child ended which was killed then.
+    /// Whether the zygote `number` has not answered a request for a child, or has not reported the end of a
+    /// killed one, for at least `long`.
     pub(crate) fn is_overdue(&self, number: u64, long: Duration) -> bool {
         let is_long_ago = |since: Instant| since.elapsed() >= long;
         let is_due = |entry: &Entry| match &entry.handle {
@@ -54,27 +54,27 @@ impl Ledger {
     }
 }
 
-/// Whether `handle` is a pidfd of a child of `parent`, or of a process that is gone: whoever has the handle
-/// kills by it.
+/// Whether `handle` is a pidfd of a child of `parent`, or of an ended process: the supervisor kills by this
+/// handle.
 fn is_child(handle: &OwnedFd, parent: u32) -> bool {
     let Some(process) = process_of(handle) else { return false };
     let Ok(process) = u32::try_from(process) else { return true };
     let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else {
-        // It has ended since, or /proc hides it.
+        // It has ended, or /proc hides it.
         return process != std::process::id();
     };
     let found = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1));
-    // As long as the handle has its number, no other process has it.
+    // The process id is not reused while the handle refers to the process.
     found == Some(&*parent.to_string()) || process_of(handle) == Some(-1)
 }
 
-/// The number of the process that `handle` is a pidfd of: -1 of one that is gone. None if it is no pidfd.
+/// The process id of a pidfd: -1 if the process has ended. `None` if `handle` is not a pidfd.
 fn process_of(handle: &OwnedFd) -> Option<i64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
     info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
 }
 
-/// A pidfd is readable from the end of its process on.
+/// Whether the process of a pidfd has ended: the pidfd is then readable.
 fn has_ended(handle: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default())).is_ok_and(|count| count > 0)

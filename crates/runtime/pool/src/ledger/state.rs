@@ -1,4 +1,4 @@
-//! What a ledger knows, under its lock: the children, and how many of them there are of which kind.
+//! The ledger's state under its lock: the children, and their counts.
 
 use std::{
     collections::HashMap,
@@ -17,47 +17,47 @@ use crate::{
     wire::End,
 };
 
-/// How a child's life ended, as the ledger knows it.
+/// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The zygote reaped it.
     Ended(End),
-    /// The kernel ended it: it took more memory than its control group has.
+    /// The kernel ended it because it exceeded its control group's memory.
     OutOfMemory,
-    /// The zygote could not make it.
+    /// The zygote could not fork it.
     NotSpawned { detail: String },
     /// The zygote died, and its children with it.
     ZygoteLost,
 }
 
-/// The socket to a zygote that is ready.
+/// The socket to a ready zygote.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) pid: u32,
-    /// Which zygote of the pool it is.
+    /// The zygote's number in the pool.
     pub(crate) number: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Whose child it is.
+    /// Number of its zygote.
     pub(super) zygote: u64,
-    /// When its zygote was asked for it, or when it was killed: from then on news are due.
+    /// Time of its request or of its kill: news are due from then on.
     pub(super) since: Option<Instant>,
     pub(super) handle: Option<OwnedFd>,
-    /// Where the kernel counts its memory, if workers have groups.
+    /// Its control group, if workers have groups.
     pub(super) group: Option<Group>,
-    /// The supervisor's end, to be closed when the child has ended.
+    /// The supervisor's end, to be closed after the child's end.
     pub(super) channel: Option<Arc<Channel>>,
     pub(super) fate: Option<Fate>,
-    /// Which of its jobs the child is at.
+    /// Number of its current job.
     pub(super) turn: u64,
-    /// The child has no job.
+    /// The child is idle.
     pub(super) rests: bool,
-    /// The caller is done with the child; it must not live on.
+    /// The child must end, because the caller has released it.
     pub(super) condemned: bool,
-    /// The caller will not ask for the fate any more.
+    /// The caller does not need the fate.
     pub(super) forgotten: bool,
 }
 
@@ -73,7 +73,7 @@ impl Entry {
 
     pub(super) fn execute(&self) {
         if let (Some(handle), None) = (&self.handle, &self.fate) {
-            // The only failure is that it is dead already.
+            // Fails only if it has already ended.
             let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
         }
     }
@@ -82,21 +82,21 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) link: Option<Link>,
-    /// Since when there is none.
+    /// Time since when there is no link.
     pub(super) deserted_since: Option<Instant>,
     pub(super) entries: HashMap<u64, Entry>,
-    /// Children without a job, the one that rests longest first.
+    /// Idle children, the one that is idle longest first.
     pub(super) resting: Vec<Warm>,
     pub(super) next_ticket: u64,
     pub(super) busy: usize,
-    /// Children that have not ended, with or without a job.
+    /// Children that have not ended, busy or idle.
     pub(super) alive: usize,
     pub(super) closed: bool,
     pub(super) stats: PoolStats,
 }
 
 impl State {
-    /// Whether the counts are those of the entries, and within their limits.
+    /// Whether the counts match the entries and are within their limits.
     pub(super) fn is_sound(&self, workers_max: usize, idle_max: usize) -> bool {
         let living = || self.entries.values().filter(|entry| entry.fate.is_none());
         let is_resting = |warm: &Warm| self.entries.get(&warm.ticket).is_some_and(|entry| entry.rests);
@@ -112,7 +112,7 @@ impl State {
         (self.link, self.deserted_since) = (None, Some(Instant::now()));
     }
 
-    /// Takes a slot for a child that is not there yet.
+    /// Takes a slot for a future child.
     pub(super) fn enter(&mut self, zygote: u64) -> u64 {
         self.next_ticket += 1;
         self.busy += 1;
@@ -123,7 +123,7 @@ impl State {
         self.next_ticket
     }
 
-    /// Takes a slot for a child that rests and suits the job; the one that rested least: it is warmest.
+    /// Takes a slot for the matching child that became idle last: its caches are warmest.
     pub(super) fn wake(&mut self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
         let place = self.resting.iter().rposition(|warm| warm.suits(kind, debug_bytes))?;
         let warm = self.resting.remove(place);
@@ -133,7 +133,7 @@ impl State {
         Some(warm)
     }
 
-    /// Ends the child that has rested longest, if one rests. It counts as alive until it has ended.
+    /// Ends the child that has been idle longest, if there is one. It counts as alive until its end.
     pub(super) fn retire_longest(&mut self) {
         if self.resting.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Of the ledger.
+//! Tests of the ledger.
 
 use antares_abi::Sha256Digest;
 
@@ -27,7 +27,7 @@ fn kind(script: u8) -> Kind {
     Kind { tenant: "".into(), work }
 }
 
-/// Takes a slot for a job of `kind`, and rests when it is done.
+/// Takes a slot for a job of `kind`, and becomes idle afterwards.
 fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Channel>) {
     let Admission::Fresh { ticket, .. } = ledger.admit(Some(&kind), 0, &Instant::now().into()).unwrap()
     else {
@@ -50,12 +50,12 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     };
     assert_eq!((warm.ticket, warm.turn, ledger.stats().reused_total), (ticket, 1, 1));
     assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
-    // A job that ended is not taken back at the cost of the next one.
+    // Cancelling an ended job does not affect the next one.
     ledger.recall(&[(ticket, 0)]);
     assert!(!ledger.state().entries[&ticket].condemned);
     ledger.idle(warm);
     assert_ne!(admit(&ledger).unwrap(), ticket);
-    // Death closes the channel and takes it from among those who rest.
+    // The end of a child closes its channel and removes it from the idle ones.
     ledger.ended(ticket, Fate::Ended(End::Signal(9)));
     assert!(channel.is_closed());
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
@@ -80,7 +80,7 @@ fn children_have_a_limit_whether_they_rest_or_not() {
     let ledger = ledger();
     let (first, _) = work_and_rest(&ledger, kind(1));
     let (second, _) = work_and_rest(&ledger, kind(2));
-    // The first made room for the second among those who rest, but is not dead yet.
+    // The first child is retired for the second one, but has not ended yet.
     assert!(ledger.state().entries[&first].condemned);
     assert_eq!((ledger.stats().resting, ledger.state().alive), (1, 2));
     assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
@@ -125,7 +125,7 @@ fn a_renewed_zygote_s_workers_finish_and_do_nothing_else() {
     assert_eq!(working.ticket, resting);
     ledger.link(link(2));
     assert!(!ledger.state().entries[&working.ticket].condemned && !ledger.is_idle(1));
-    // What has no news of the first zygote's leaves the second one's alone.
+    // News about the first zygote's children does not affect those of the second.
     assert!(ledger.is_idle(2));
     ledger.idle(working.clone());
     assert!(ledger.state().entries[&working.ticket].condemned && ledger.stats().resting == 0);
@@ -158,15 +158,14 @@ fn who_has_no_zygote_for_long_is_deserted() {
     assert!(!ledger.is_deserted(Duration::ZERO));
 }
 
-/// What a ledger is told, in any order, by callers, the supervisor and zygotes; each step looks whether its
-/// counts hold.
+/// Random events from callers, the supervisor and zygotes; each step checks the ledger's counts.
 struct Model {
     ledger: Ledger,
     random: u64,
     zygote: u64,
-    /// Jobs that workers are at.
+    /// Busy workers.
     at_work: Vec<Warm>,
-    /// All workers that were made and did not end.
+    /// All workers that have not ended.
     living: Vec<u64>,
 }
 
@@ -225,7 +224,7 @@ impl Model {
                 let at = self.below(self.living.len());
                 let ticket = self.living.swap_remove(at);
                 self.ledger.ended(ticket, Fate::Ended(End::Signal(9)));
-                // It is no error to hear it twice.
+                // A duplicate report is not an error.
                 self.ledger.ended(ticket, Fate::ZygoteLost);
             }
             7 if self.below(20) == 0 => {
@@ -261,7 +260,7 @@ fn counts_hold_whatever_is_reported_in_whatever_order() {
     }
 }
 
-/// A process that sleeps until it is dropped, and a handle of it.
+/// A process that sleeps until it is dropped, and its handle.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {
@@ -291,7 +290,7 @@ fn handle(process: u32) -> OwnedFd {
     rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap()
 }
 
-/// The zygote is this process: its children are those of the test.
+/// A link to this process as the zygote: its children are those of the test.
 fn own_link() -> Link {
     Link { pid: std::process::id(), ..link(1) }
 }
@@ -312,14 +311,14 @@ fn a_zygote_s_lies_are_not_entered() {
     };
     is_false(&link, News::Ready { layers: Vec::new() }, &[]);
     is_false(&link, News::Failed { detail: "no".to_owned() }, &[]);
-    // Of a child that nobody asked for, or another zygote.
+    // About an unrequested child, or another zygote's.
     for news in [spawned(ticket + 1), spawned(0), spawned(u64::MAX)] {
         is_false(&link, news, &[child.handle()]);
     }
     is_false(&others, spawned(ticket), &[child.handle()]);
     is_false(&link, not_spawned(ticket + 1), &[]);
     is_false(&link, ended(ticket + 1), &[]);
-    // With no handle, too many, or that of something else: this process would be killed by it.
+    // Without a handle, with too many, or with a foreign one: this process would be killed by it.
     is_false(&link, spawned(ticket), &[]);
     is_false(&link, spawned(ticket), &[child.handle(), child.handle()]);
     is_false(&link, spawned(ticket), &[null()]);
@@ -330,11 +329,11 @@ fn a_zygote_s_lies_are_not_entered() {
         &[handle(rustix::process::getppid().unwrap().as_raw_nonzero().get().cast_unsigned())],
     );
     is_false(&link, not_spawned(ticket), &[child.handle()]);
-    // The end of what was never there.
+    // The end of a child that never existed.
     is_false(&link, ended(ticket), &[]);
     assert_eq!(ledger.check_news(&link, &spawned(ticket), &[child.handle()]), Ok(()));
     ledger.spawned(ticket, child.handle());
-    // Made twice, not made after all, or ended while it lives.
+    // Forked twice, not forked after all, or ended while alive.
     is_false(&link, spawned(ticket), &[child.handle()]);
     is_false(&link, not_spawned(ticket), &[]);
     is_false(&link, ended(ticket), &[]);
@@ -344,7 +343,7 @@ fn a_zygote_s_lies_are_not_entered() {
     assert_eq!(ledger.check_news(&link, &ended(ticket), &[]), Ok(()));
     ledger.ended(ticket, Fate::Ended(End::Exit(0)));
     is_false(&link, ended(ticket), &[]);
-    // A child that is gone before its handle is looked at was one, as far as anybody can tell.
+    // A child that ended before the check of its handle is accepted, because the check cannot tell.
     let ticket = admit(&ledger).unwrap();
     let mut child = Sleeper::start();
     let gone = child.handle();
@@ -363,7 +362,7 @@ fn a_zygote_that_says_nothing_is_silent() {
     let mut child = Sleeper::start();
     ledger.spawned(ticket, child.handle());
     assert!(!ledger.is_overdue(1, none));
-    // Nor of the end of a child that was killed, whose slot nobody else would have again.
+    // The end of a killed child is overdue, too: otherwise its slot would remain taken.
     ledger.forget(ticket);
     let end = Instant::now() + Duration::from_secs(20);
     while !ledger.is_overdue(1, none) {

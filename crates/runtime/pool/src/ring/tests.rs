@@ -1,5 +1,5 @@
-//! A model of a ring between two threads: a scheduler tries every order of their steps, or many. A wake-up
-//! that is lost leaves both asleep, which it takes for what it is: a deadlock.
+//! A model of a ring between two threads: a scheduler tries all or many interleavings. A lost wake-up leaves
+//! both asleep, which is detected as a deadlock.
 
 use shuttle::{
     check_dfs, check_random,
@@ -12,7 +12,7 @@ use super::*;
 const BYTES: u32 = 1;
 const SPACE: u32 = 2;
 
-/// A shared number, and the futex at it.
+/// A shared number and its futex.
 #[derive(Default)]
 struct Number {
     value: atomic::AtomicU32,
@@ -34,7 +34,7 @@ impl Shared for Number {
     }
 }
 
-/// As `FUTEX_WAIT`: the kernel looks and goes to sleep in one step.
+/// Like `FUTEX_WAIT`: the kernel compares and sleeps in one step.
 fn sleep(number: &Number, seen: u32) {
     let futex = number.futex.lock().unwrap();
     if number.load() == seen {
@@ -42,7 +42,7 @@ fn sleep(number: &Number, seen: u32) {
     }
 }
 
-/// As `FUTEX_WAKE`.
+/// Like `FUTEX_WAKE`.
 fn wake(number: &Number) {
     let _futex = number.futex.lock().unwrap();
     number.woken.notify_one();
@@ -66,7 +66,7 @@ impl Model {
         Positions { written: &self.written, read: &self.read }
     }
 
-    /// Writes `pieces` pieces, each as long as a ring and so only once the one before was read.
+    /// Writes `pieces` pieces, each as long as the ring, so that each must be read before the next one.
     fn write(&self, pieces: usize) {
         let mut written = 0;
         for _ in 0..pieces {

@@ -1,4 +1,4 @@
-//! A pool of hostile workers, and what its tests say to it.
+//! A pool of hostile workers, and the tests' messages to it.
 
 use std::{
     path::PathBuf,
@@ -12,17 +12,16 @@ use antares_pool::{
     job::{RunJob, RunReport, Tier},
 };
 
-/// Time that an attempt has, unless the test is about time.
+/// Maximum time of an attempt, unless the test is about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Workers inherit nothing that whoever runs the tests left open: what a test sees does not depend on it.
+/// Workers must not inherit open descriptors from the test runner, so that results do not depend on it.
 static NOTHING_INHERITED: Once = Once::new();
 
 /// Path of the hostile worker, which `cargo test` builds as an example.
 pub(crate) fn worker() -> PathBuf {
     NOTHING_INHERITED.call_once(|| {
-        // SAFETY: nothing is closed here, and descriptors made by the standard library are not inherited
-        // anyway.
+        // SAFETY: nothing is closed here, and descriptors of the standard library are not inherited anyway.
         unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
     });
     let test = std::env::current_exe().unwrap();
@@ -43,7 +42,7 @@ pub(crate) fn start(workers_max: usize, allow_degraded: &[Layer]) -> Result<Pool
     })
 }
 
-/// The job to make an attempt.
+/// The job for an attempt.
 pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
     let words = [stage, attempt].map(str::to_owned).into_iter();
     let args = words.chain(numbers.iter().map(ToString::to_string)).map(String::into_bytes).collect();
@@ -59,19 +58,19 @@ pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
     }
 }
 
-/// Runs an attempt with an ELF of `elf`.
+/// Sends an attempt with an arbitrary ELF.
 pub(crate) fn send(pool: &Pool, job: &RunJob, within: Duration) -> Result<Verdict<RunReport>, PoolError> {
     let elf = Sealed::new("elf", b"not an elf").unwrap();
     pool.run(job, &elf, None, Instant::now() + within)
 }
 
-/// What an attempt gave.
+/// The result of an attempt.
 pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) -> Verdict<String> {
     let verdict = send(pool, &job(stage, attempt, numbers), PATIENCE).unwrap();
     verdict.map(|report| report.debug.iter().collect())
 }
 
-/// Whether the kernel killed it for its system call.
+/// Whether the kernel killed the worker for its system call.
 pub(crate) fn is_violation(verdict: &Verdict<String>) -> bool {
     matches!(verdict, Verdict::SandboxViolation { .. })
 }

@@ -1,4 +1,4 @@
-//! Processes as the tests of a pool see them, from outside.
+//! Processes of a pool as seen from outside.
 
 use std::{collections::BTreeSet, fs, thread, time::Instant};
 
@@ -25,7 +25,7 @@ pub(crate) fn kill(number: u32) {
     kill_process(pid(number), Signal::KILL).unwrap();
 }
 
-/// Parent of process `number`, and whether it is a zombie; none if there is no such process.
+/// Parent of process `number`, and whether it is a zombie; `None` if there is no such process.
 pub(crate) fn stat(number: u32) -> Option<(u32, bool)> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');

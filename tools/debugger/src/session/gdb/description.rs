@@ -1,5 +1,5 @@
-//! What machine gdb is told that it looks at: its registers, and that there is no operating system. Under one
-//! that gdb knows it would step by breakpoints of its own, which miss instructions that ckb-vm runs as one.
+//! The machine description for gdb: registers, and no operating system. With an operating system, gdb would
+//! step by its own breakpoints, which miss instructions that ckb-vm fuses.
 
 use gdbstub::{
     arch::Arch as _,

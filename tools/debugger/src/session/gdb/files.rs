@@ -1,7 +1,7 @@
-//! The programs of the VMs as files that gdb reads symbols from. There are no others.
+//! The VMs' programs as files for gdb's symbols. There are no other files.
 //!
-//! gdb has one address space, and programs of several VMs lie at the same addresses. So it is told of one of
-//! them alone, as of a library: that of the VM which has stopped.
+//! gdb has one address space, but programs of several VMs have the same addresses. So only the program of the
+//! stopped VM is reported, as a library.
 
 use std::fmt::Write as _;
 
@@ -27,18 +27,18 @@ use object::{Object as _, ObjectSection as _, SectionFlags, elf::SHF_ALLOC};
 use super::{Session, part};
 use crate::session::loaded::segments;
 
-/// The program of the first VM, which a gdb with a file of its own has.
+/// The program of the first VM; gdb may have it as a file.
 const FIRST: usize = 0;
-/// What a gdb without a file takes for the program, and its programs for libraries: nothing but a head.
+/// The executable for a gdb without a file, which gets all programs as libraries: only an ELF header.
 const EMPTY: &str = "/none.elf";
-/// Files that gdb may have open.
+/// Maximum files that gdb has open.
 const OPEN_MAX: usize = 64;
 
 /// The files that gdb has open.
 #[derive(Debug)]
 pub(super) struct Files {
     open: Vec<Option<Bytes>>,
-    /// Whether this gdb is given the script as a file.
+    /// Whether gdb has the script as a file.
     has_file: bool,
 }
 
@@ -58,17 +58,17 @@ fn name(number: usize) -> String {
     format!("/script-{number}.elf")
 }
 
-/// The name of a file of which code was loaded there.
+/// The name of a file from which code was loaded at this address.
 fn loaded_name(address: u64) -> String {
     format!("/loaded-{address:x}.elf")
 }
 
-/// Adds a library, whose first segment is there, to a list.
+/// Adds a library with its first segment's address to a list.
 fn add(list: &mut String, name: &str, elf: &[u8], address: u64) {
     let Some((first, last)) = segments(elf).next().zip(segments(elf).last()) else { return };
     let places: String = match last.address.checked_add(last.bytes).is_some_and(|end| end >= first.address) {
         true => format!("<segment address=\"{address:#x}\"/>"),
-        // gdb 13 dies of a last segment that is before the first. Then sections tell.
+        // gdb 13 crashes if the last segment precedes the first, so list sections instead.
         false => {
             let Ok(file) = object::File::parse(elf) else { return };
             let is_loaded = |section: &object::Section<'_, '_>| match section.flags() {
@@ -111,14 +111,14 @@ impl ExecFile for Session {
         length: usize,
         into: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        // One that has a file may ask, too.
+        // A gdb with a file may ask for it, too.
         let name = if self.files.has_file { name(FIRST) } else { EMPTY.to_owned() };
         Ok(part(name.as_bytes(), (offset, length), into))
     }
 }
 
 impl Libraries for Session {
-    /// The program that is looked at and code that it has loaded, where they are.
+    /// The program of the reported VM and its loaded code, with their addresses.
     fn get_libraries(&self, offset: u64, length: usize, into: &mut [u8]) -> TargetResult<usize, Self> {
         let mut list = String::from("<library-list>");
         let has_none = !self.files.has_file;
@@ -136,13 +136,13 @@ impl Libraries for Session {
     }
 }
 
-/// The head of an ELF for this machine, with nothing behind it.
+/// An ELF header for this machine without content.
 fn empty() -> Vec<u8> {
     const HEAD_BYTES: u8 = 64;
     let mut elf = vec![0; usize::from(HEAD_BYTES)];
     // 64 bits, little endian, version 1.
     elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-    // Executable, RISC-V, version 1; bytes of the head, of an entry for a segment and one for a section.
+    // Executable, RISC-V, version 1; sizes of the header, of a segment entry and of a section entry.
     (elf[16], elf[18], elf[20]) = (2, 243, 1);
     (elf[52], elf[54], elf[58]) = (HEAD_BYTES, 56, 64);
     elf

@@ -1,4 +1,4 @@
-//! What gdb's command `monitor` does here.
+//! The subcommands of gdb's `monitor`.
 
 use std::collections::BTreeSet;
 
@@ -54,13 +54,13 @@ impl MonitorCmd for Session {
     }
 }
 
-/// Numbers of system calls that have names are below this.
+/// Upper limit of the numbers of named system calls.
 const CALLS: u64 = 4_096;
-/// Registers with the arguments of a system call.
+/// Registers of a system call's arguments.
 const ARGUMENTS: std::ops::Range<usize> = 10..16;
 
 impl Session {
-    /// Stops before the calls that are named from now on; what it says.
+    /// Stops before the named calls from now on; returns the reply.
     fn catch<'a>(&mut self, words: impl Iterator<Item = &'a str>) -> String {
         let mut numbers = BTreeSet::new();
         for word in words {
@@ -85,7 +85,7 @@ impl Session {
         format!("stops before {}", names.join(", "))
     }
 
-    /// The system call that comes next.
+    /// The next system call.
     fn next_call(&mut self) -> String {
         let vm = self.debuggee.vm();
         let call = self.debuggee.next_call(vm).zip(self.debuggee.registers(vm));
@@ -96,7 +96,7 @@ impl Session {
     }
 }
 
-/// A system call as people know it.
+/// A system call's name and number.
 fn call_name(number: u64) -> String {
     syscall_name(number).map_or_else(|| number.to_string(), |name| format!("{name} [{number}]"))
 }

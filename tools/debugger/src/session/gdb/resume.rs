@@ -1,4 +1,4 @@
-//! gdb's words for going on and back.
+//! gdb's commands for running forwards and backwards.
 
 use gdbstub::{
     common::{Signal, Tid},
@@ -26,8 +26,8 @@ impl MultiThreadResume for Session {
         Ok(())
     }
 
-    /// VMs run one at a time, and which is next is not for gdb to say: so all of them go on. A signal is not
-    /// delivered, since no script has a handler.
+    /// VMs run one at a time, and gdb cannot select the next one, so all of them resume. Signals are not
+    /// delivered, since scripts have no handlers.
     fn set_resume_action_continue(&mut self, _tid: Tid, _signal: Option<Signal>) -> Result<(), DebugError> {
         Ok(())
     }
@@ -54,7 +54,7 @@ impl MultiThreadResume for Session {
 }
 
 impl MultiThreadSchedulerLocking for Session {
-    /// gdb wants the others to stand still. They do while one steps, unless it waits for them.
+    /// gdb wants the other threads stopped. They are while one steps, unless it waits for them.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), DebugError> {
         Ok(())
     }

@@ -1,40 +1,40 @@
-//! The wire to gdb: bytes come and go in pieces, gdb's protocol takes them one by one.
+//! The connection to gdb: data arrives in pieces, but gdb's protocol reads single bytes.
 
 use std::io;
 
 use gdbstub::conn::{Connection, ConnectionExt};
 
-/// Bytes that are sent at once.
+/// Maximum bytes sent at once.
 const PIECE: usize = 4_096;
 
-/// A request for what the server supports without a list of what the client does, which the library refuses.
+/// A request for supported features without a list of the client's, which the library rejects.
 const BARE: &[u8] = b"$qSupported#37";
 
-/// The same with a list.
+/// The same request with a list.
 const LISTED: &[u8] = b"$qSupported:x-#16";
 
-/// What goes to gdb and comes from it.
+/// A connection to gdb.
 pub trait Wire {
-    /// Waits for what comes next; 0 if gdb is gone.
+    /// Waits for data; returns 0 if gdb is gone.
     ///
     /// # Errors
-    /// The wire is cut.
+    /// The connection is broken.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Whether something has come, or gdb is gone.
+    /// Whether data has arrived, or gdb is gone.
     ///
     /// # Errors
-    /// The wire is cut.
+    /// The connection is broken.
     fn is_waiting(&mut self) -> io::Result<bool>;
 
-    /// Sends all of this.
+    /// Sends all bytes.
     ///
     /// # Errors
-    /// The wire is cut.
+    /// The connection is broken.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A wire with what has come and not been taken, and what is to be sent.
+/// A connection with buffers for both directions.
 pub(super) struct Buffered<W> {
     wire: W,
     come: Vec<u8>,
@@ -62,7 +62,7 @@ impl<W: Wire> Buffered<W> {
         if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
-    /// Acknowledges a packet and answers that it is invalid.
+    /// Acknowledges a packet and replies that it is invalid.
     pub(super) fn refuse(&mut self) -> io::Result<()> {
         self.write_all(b"+$E16#ac")?;
         self.flush()
@@ -97,7 +97,7 @@ impl<W: Wire> ConnectionExt for Buffered<W> {
                 self.taken += 1;
                 return Ok(byte);
             }
-            // Whoever is waited for may wait for what is not sent yet.
+            // Flush before waiting, because the other side may wait for buffered data.
             self.flush()?;
             self.fill()?;
         }
