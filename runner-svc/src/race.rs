@@ -4,11 +4,11 @@
 //! Rules:
 //! * A run starts without native code only if the compile is long, nothing is stored and a worker is idle.
 //! * The compile gives it a head start, which ends when another caller needs the code or when the
-//! interpreter ends without an answer.
+//!   interpreter ends without an answer.
 //! * Native code that arrives before the answer overtakes the interpreter. If none arrives, the run goes on.
 //! * Code that arrives too late for this run is cached for later ones.
 //! * The interpreter's time counts if its answer is unused: it was overtaken, the compile failed, or the
-//! caller went away.
+//!   caller went away.
 //!
 //! Callers decide which compiles are long, how long a head start lasts, where code and workers come from,
 //! which results are answers, and whom to charge. Nothing here depends on gRPC, scripts or workers. Errors of

@@ -71,8 +71,7 @@ const ONE_IN: u32 = 32;
 pub(crate) struct AdaptiveSpin(AtomicU32);
 
 impl AdaptiveSpin {
-    /// Polls for the end of `started` as long as is worthwhile, longer if it `is_alone`. Returns whether it
-    /// ended.
+    /// Polls for the end of `started` while worthwhile, longer if it `is_alone`. Returns whether it ended.
     pub(crate) fn poll<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
         let time = self.now(is_alone);
         if time.is_zero() {

@@ -44,8 +44,7 @@ mod upload;
 mod upload_script;
 
 pub use antares_proto::v1;
-/// Files for TLS, PEM. A client looks at them every ten seconds; what is renewed in them is used by
-/// connections from then on.
+/// TLS files, PEM. A client checks them every ten seconds; later connections use their new contents.
 pub use antares_tls::ClientFiles as TlsFiles;
 pub use antares_tls::{TlsClient, TlsError};
 pub use blobs::Blobs;
@@ -58,5 +57,5 @@ pub use session::{Answer, Session};
 pub use upload::Upload;
 pub use upload_script::{by_digest_first, uploaded};
 
-/// Answers of a session of transactions: verdicts, or why there is none.
+/// Answers of a session of transactions: verdicts or errors.
 pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;

@@ -1,4 +1,4 @@
-//! The meaning of a configuration: validated as a whole, with all errors reported together by key.
+//! Validates a configuration as a whole, reporting all errors together by key.
 
 use std::{net::SocketAddr, time::Duration};
 
