@@ -70,11 +70,11 @@ use crate::{
     server::{Callers, ServeError},
 };
 
-/// What the calls of a server share.
+/// Common state of a server's calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     context: Context,
-    /// Tells sessions that the server stops.
+    /// Signals sessions that the server stops.
     closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
     measure: Measure,
@@ -85,10 +85,10 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those who may call.
+    /// For the methods in the encoded descriptor sets, with the limits of `listen` and authentication.
     ///
     /// # Errors
-    /// A descriptor set does not decode, or files of keys or of the audit log are of no use.
+    /// A descriptor set does not decode, or key files or the audit log are unusable.
     pub(crate) fn new(
         descriptors: &[&[u8]],
         listen: &Listen,
@@ -115,7 +115,7 @@ impl Layers {
         })
     }
 
-    /// `service` within all layers.
+    /// Wraps `service` in all layers.
     pub(crate) fn around<S>(
         &self,
         service: S,
@@ -145,20 +145,20 @@ impl Layers {
             .service(service)
     }
 
-    /// Has connections close, and sessions end, with whatever they still do.
+    /// Closes connections and ends sessions after their work in progress.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Turns true when that happens.
+    /// Turns true then.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
 
-    /// Waits for the last lines of the audit log, but not for ever.
+    /// Waits a bounded time for the last lines of the audit log.
     pub(crate) async fn flush(&self) {
         if let Some(auditor) = self.auditor.clone() {
-            // What fails there is in the log.
+            // Errors there are logged.
             let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
         }
     }
@@ -168,13 +168,13 @@ impl Layers {
         self.stopping.end_calls();
     }
 
-    /// Whether no call is in progress, health checks aside.
+    /// Whether no call is in progress, except health checks.
     pub(crate) fn is_idle(&self) -> bool {
         self.concurrency_limit.is_idle()
     }
 }
 
-/// Has rules, quotas and isolation follow the configuration file.
+/// Makes rules, quotas and isolation follow the configuration file.
 fn follow(source: &CallerSource, authenticate: &Authenticate, accounts: &Arc<Accounts>, metrics: &Metrics) {
     let (source, authenticate, accounts) = (source.clone(), authenticate.clone(), accounts.clone());
     reload::watch("rules", vec![source.path().to_owned()], metrics, move || {

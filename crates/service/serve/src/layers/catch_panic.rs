@@ -1,4 +1,4 @@
-//! A wall against panics: one fails its own call, and no other.
+//! Isolates panics: a panic fails only its own call.
 
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ impl Around for CatchPanic {
     fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let rest = AssertUnwindSafe(rest(request)).catch_unwind();
         Box::pin(async move {
-            // The panic hook has told where. The connection and its other calls live on.
+            // The panic hook has logged where. The connection and its other calls continue.
             rest.await.unwrap_or_else(|_| Ok(Status::from(Fault::logged()).into_http()))
         })
     }
