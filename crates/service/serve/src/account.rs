@@ -67,8 +67,7 @@ impl Salt {
     }
 }
 
-/// The authenticated identity of a caller: a tenant, or a peer if tenants are not authenticated. No caller
-/// has two.
+/// The authenticated identity of a caller: a tenant, or else a peer. No caller has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(pub [u8; 32]);
 

@@ -251,8 +251,7 @@ impl Sink {
         }
     }
 
-    /// Writes as much of `rest` as possible within a second, and removes that from it; returns whether that
-    /// was all.
+    /// Writes what it can of `rest` within a second, and removes that; returns whether it was all.
     fn put(&mut self, rest: &mut Vec<u8>) -> bool {
         while !rest.is_empty() {
             let stderr = io::stderr();

@@ -143,8 +143,7 @@ impl Follower {
     }
 }
 
-/// The response of `url`. Each fetch uses a new connection, so that it follows changes of names and
-/// authorities.
+/// Fetches `url`. A new connection each time follows changes of names and authorities.
 async fn fetch(url: &str, ca: Option<&std::path::Path>) -> Result<Vec<u8>, JwksError> {
     let away = |source: reqwest::Error| JwksError::Away { url: url.to_owned(), source: source.without_url() };
     let client = Client::builder().redirect(Policy::none()).timeout(FETCH_TIME_MAX);

@@ -1,22 +1,22 @@
-//! What every call passes, in this order from the outside in; each layer is a file of its own:
+//! The layers of every call, from the outside in; each is a separate file:
 //!
 //! | layer | does |
 //! |---|---|
-//! | [`grpc_only`] | answers in HTTP what is no call of gRPC |
-//! | [`context`] | begins the [`CallContext`]: method, peer, deadline |
-//! | [`authenticate`] | waits for the key of a token that the issuer has just begun to use |
-//! | [`authenticate`] | finds out who calls, and whether they may; finds the account that the call is on |
-//! | [`outcome`] | sees how the call ends, and has done what those behind want then |
+//! | [`grpc_only`] | answers requests that are no gRPC calls in HTTP |
+//! | [`context`] | creates the [`CallContext`]: method, peer, deadline |
+//! | [`authenticate`] | waits for a token's key that the issuer has just begun to use |
+//! | [`authenticate`] | identifies the caller, its permissions and the call's account |
+//! | [`outcome`] | observes the call's end, and runs the actions of inner layers then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
 //! | [`metrics`] | calls in progress, durations by method and status |
-//! | [`audit`] | a line for calls that need a role, that are refused, or that used something |
-//! | [`authorize`] | refuses strangers, a timeout that is none, and calls while their lines cannot be written |
-//! | [`concurrency_limit`] | gives the call its place among those of all, of its peer, of its tenant; answers that a quota is used up come after a moment |
-//! | [`deadline`] | ends the call in time |
-//! | [`body_budget`] | charges the bytes of request and answer |
-//! | [`catch_panic`] | a panic fails its own call |
+//! | [`audit`] | a line for calls that need a role, are refused, or use a quota |
+//! | [`authorize`] | refuses strangers, invalid timeouts, and calls whose required audit lines cannot be written |
+//! | [`concurrency_limit`] | takes a slot of the server, the peer and the tenant; delays errors about quotas |
+//! | [`deadline`] | ends the call at its deadline |
+//! | [`body_budget`] | charges the bytes of request and response |
+//! | [`catch_panic`] | a panic fails only its own call |
 //!
-//! Who is refused is traced, counted and written down as everybody is: what refuses stands behind what looks.
+//! Refused calls are traced, counted and logged like all others: refusing layers are inside observing ones.
 //! A new layer is a file here with an [`around::Check`] or an [`around::Around`], a row above, and a line in
 //! [`Layers::around`].
 

@@ -117,8 +117,7 @@ impl Check for Authenticate {
         if let Err(stopped) = &caller {
             stopped.name_tenant(request.headers_mut());
         }
-        // A proxied call from a runner: its caller is the one that the runner names, who may not act for all
-        // tenants.
+        // A proxied call is the named caller's, who may not act for all tenants.
         if let (Ok(Some(caller)), Some(name)) = (&mut caller, vouched)
             && caller.any_tenant
         {
