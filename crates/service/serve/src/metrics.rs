@@ -54,8 +54,7 @@ impl Metrics {
         metrics
     }
 
-    /// Sets `antares_build_info`: always 1, with labels for the running version. The log starts with the
-    /// same.
+    /// Sets `antares_build_info`: always 1, labelled with the running version. The log starts with the same.
     pub fn build_info(&self, facts: &[(&str, String)]) {
         let names: Vec<_> = facts.iter().map(|(name, _)| *name).collect();
         let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
@@ -221,8 +220,7 @@ pub fn set_gauge(gauge: &IntGauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// The metric, or a panic: its name and labels are constants, so any test reveals a bug. Counts in a gauge
-/// during its lifetime.
+/// Counts in a gauge during its lifetime.
 #[derive(Debug)]
 pub struct Counted(IntGauge);
 

@@ -1,7 +1,6 @@
-//! Checks lines of HTTP/1.1 requests as they arrive. The library accepts lines that end in LF alone, a length
-//! beside chunks, and a missing or second host. A proxy may interpret those differently, so this changes such
-//! a line into one that the library refuses with 400. A head with an error in its last line is left to the
-//! handler.
+//! Checks lines of HTTP/1.1 requests. The library accepts lines that end in LF alone, a length beside chunks,
+//! and a missing or second host. A proxy may interpret those differently, so this makes such a line one that
+//! the library refuses with 400. A head with an error in its last line is left to the handler.
 
 use std::{mem, sync::Arc};
 

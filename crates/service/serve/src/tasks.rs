@@ -41,8 +41,7 @@ static TASKS: Mutex<BTreeMap<&'static str, Task>> = Mutex::new(BTreeMap::new());
 /// Panics of any thread.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps the task that `begin` creates running under `name` while the runtime lives. Call it within the
-/// runtime.
+/// Keeps the task of `begin` running as `name` while the runtime lives. Call it within the runtime.
 pub fn keep<F: Future<Output = ()> + Send + 'static>(
     name: &'static str,
     mut begin: impl FnMut() -> F + Send + 'static,

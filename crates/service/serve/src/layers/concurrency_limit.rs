@@ -208,8 +208,7 @@ mod tests {
         let headers =
             |tenant: &'static str| HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
         let take = |number, tenant, exempt| admission.admit(peer(number), &headers(tenant), exempt);
-        // Of 32 slots, a tenant of a peer may have half and a peer three quarters; the last four are for
-        // small peers.
+        // Of 32 slots, a tenant of a peer may have 16 and a peer 24; the last four are for small peers.
         let mut held: Vec<_> = (0..16).map(|_| take(1, "a", false).unwrap()).collect();
         assert_eq!(take(1, "a", false).unwrap_err(), Refused::Tenant);
         held.extend((0..8).map(|_| take(1, "b", false).unwrap()));

@@ -36,8 +36,7 @@ impl Around for Deadline {
         let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move {
             let Some(deadline) = deadline else { return rest.await };
-            // tonic enforces the same deadline, but would report CANCELLED; this one started a moment
-            // earlier.
+            // tonic has the same deadline but reports CANCELLED; this one started a moment earlier.
             let late = |_| Ok(Status::from(Fault::call_deadline()).into_http());
             tokio::select! {
                 biased;
