@@ -37,7 +37,7 @@ pub struct Compiler {
     pub(crate) shared: Arc<Shared>,
     /// The caller's account.
     pub(crate) account: Account,
-    /// What happens to an abandoned compile when this caller was the last.
+    /// What happens to an unfinished compile when this caller is the last to go away.
     pub(crate) leaving: OnDrop,
 }
 

@@ -17,10 +17,10 @@ pub enum EmbeddedError {
     /// Compile workers or the store.
     #[error(transparent)]
     Compiler(#[from] compiler::StartError),
-    /// Building the runner service.
+    /// Run workers.
     #[error("run workers")]
     Runner(#[source] PoolError),
-    /// What the runner service is made of.
+    /// Building the runner service.
     #[error(transparent)]
     Build(#[from] crate::BuildError),
     /// Runtime, logs, listener.

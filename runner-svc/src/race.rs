@@ -90,7 +90,7 @@ pub(crate) struct Interpreted<A> {
 
 impl<F, I, O> EarlyRun<F, I, O> {
     /// Returns the interpreter's answer if it arrives before the missing native code, or if that fails; none
-    /// if more native code arrived first. A caller that goes away stops the run.
+    /// if native code arrived instead. A caller that goes away stops the run.
     ///
     /// # Errors
     /// The compile's error; the run's error, if no native code arrived either.
@@ -176,7 +176,7 @@ pub(crate) struct HeadStart {
 pub(crate) struct LongCompile(oneshot::Receiver<()>);
 
 impl HeadStart {
-    /// A head start of `time`, if `is_long` says so of the compile. Evaluates `is_long` lazily.
+    /// A head start of `time`, if the compile is long. Evaluates `is_long` lazily.
     pub(crate) fn new(
         time: Duration,
         is_long: impl FnOnce() -> bool + Send + 'static,

@@ -104,7 +104,7 @@ impl ProfileStore {
         script: Option<Sha256Digest>,
         window: Option<Duration>,
     ) -> Option<Profile> {
-        // What samples of one script claim is of that script.
+        // Samples of one script claim only cycles of that script.
         let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
         self.visit(tenant, window, |key, entry| {
             if script.is_none() || key.script == script {

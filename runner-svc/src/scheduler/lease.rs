@@ -31,7 +31,7 @@ pub(crate) struct Leased<T> {
 
 /// An attempt with a false report. Another worker repeated the work.
 pub(crate) struct FalseStart {
-    /// What was wrong with the report.
+    /// The problem of the report.
     pub(crate) detail: String,
     time: Duration,
 }

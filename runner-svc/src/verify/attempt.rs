@@ -66,7 +66,7 @@ pub(crate) struct Attempt {
     pub(crate) job: VerifyJob,
     /// In the job's order.
     pub(crate) libraries: Vec<Native>,
-    /// The last libraries' programs.
+    /// ELFs of the last libraries.
     beside: Vec<Arc<Sealed>>,
     pub(crate) uses: Vec<ProgramUse>,
     /// Programs without native code, with reasons.

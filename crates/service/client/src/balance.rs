@@ -58,7 +58,7 @@ impl Server {
         self.channel.clone()
     }
 
-    /// Its circuit breaker, which tells whether it is unhealthy.
+    /// Its circuit breaker, open while it is unhealthy.
     #[must_use]
     pub fn circuit(&self) -> &CircuitBreaker {
         &self.circuit

@@ -71,8 +71,8 @@ impl Builder {
         self
     }
 
-    /// Longest time of a call, with all its attempts. Default 300 s, which is also what servers allow unless
-    /// configured otherwise.
+    /// Longest time of a call, with all its attempts. Default 300 s, which is also the servers' default
+    /// limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;

@@ -204,7 +204,7 @@ impl RawAuth {
             }
             return self.has_tokens().then(|| KeySource::File(PathBuf::from(&self.jwks)));
         }
-        // Whoever can change the answer can sign tokens.
+        // A party that can change the response can sign tokens.
         if !is_local(&self.jwks) {
             checker.url_of("auth.jwks", &self.jwks, &["https"]);
         }

@@ -190,9 +190,9 @@ fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown:
     }
 }
 
-// Rules, quotas and isolation of tenants, read again while the service runs.
+// Rules, quotas and isolation of tenants, reloaded at run time.
 
-/// The file of a configuration, for what takes force without a restart.
+/// The file of a configuration, for settings that take effect without a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallerSource {
     path: PathBuf,

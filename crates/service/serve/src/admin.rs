@@ -146,7 +146,7 @@ pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
              admin.loopback if nobody else's calls come from this machine",
         );
     }
-    // Without authentication, the connection decides.
+    // Without authentication, only a direct connection identifies the caller.
     if FORWARDED.iter().any(|name| request.metadata().contains_key(*name)) {
         return denied("calls that a proxy passes on may not do this where nobody is asked who calls");
     }

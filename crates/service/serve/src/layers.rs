@@ -11,7 +11,7 @@
 //! | [`metrics`] | calls in progress, durations by method and status |
 //! | [`audit`] | a line for calls that need a role, are refused, or use a quota |
 //! | [`authorize`] | refuses strangers, invalid timeouts, and calls whose required audit lines cannot be written |
-//! | [`concurrency_limit`] | takes a slot of the server, the peer and the tenant; delays errors about quotas |
+//! | [`concurrency_limit`] | takes slots of the server, peer and tenant; delays errors about quotas |
 //! | [`deadline`] | ends the call at its deadline |
 //! | [`body_budget`] | charges the bytes of request and response |
 //! | [`catch_panic`] | a panic fails only its own call |

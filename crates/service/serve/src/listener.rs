@@ -61,7 +61,7 @@ enum Watch {
     Preface(usize),
     /// Transfer something within each interval.
     Traffic(Duration),
-    /// None.
+    /// No condition.
     Over,
 }
 
