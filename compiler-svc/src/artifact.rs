@@ -10,7 +10,6 @@ use bytes::Bytes;
 /// An artifact and its origin.
 #[derive(Clone, Debug)]
 pub struct Artifact {
-    /// Its key.
     pub key: ArtifactKey,
     /// The generator that made it.
     pub tier: CodeTier,

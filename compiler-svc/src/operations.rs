@@ -38,7 +38,6 @@ impl State {
     }
 }
 
-/// One operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) name: String,

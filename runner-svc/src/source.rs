@@ -20,7 +20,6 @@ use tonic::{Status, async_trait};
 pub enum FetchedLibrary {
     /// From another process. Untrusted until it is sealed and checked.
     Sent {
-        /// Its bytes.
         bytes: Bytes,
         /// Its expected digest.
         sha256: Sha256Digest,
@@ -38,7 +37,6 @@ pub struct Fetched {
     pub tier: CodeTier,
     /// Digest of its hints, if any.
     pub hints: Option<Sha256Digest>,
-    /// The shared object.
     pub library: FetchedLibrary,
     /// The compiler's signed statement about it.
     pub manifest: Bytes,
@@ -49,7 +47,6 @@ pub struct Fetched {
 /// A requested artifact.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Digest of the script.
     pub script: Sha256Digest,
     /// VM version and ISA.
     pub options: CompileOptions,

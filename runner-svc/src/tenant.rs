@@ -6,7 +6,6 @@ use antares_config::TENANT_BYTES_MAX;
 use antares_serve::{Account, CallContext, Fault, TENANT};
 use tonic::Request;
 
-/// A tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,

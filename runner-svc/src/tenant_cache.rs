@@ -211,7 +211,6 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         self.take_out(&mut self.state.lock(), &(namespace, key));
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         state.entries.clear();

@@ -59,7 +59,6 @@ pub(crate) struct Verification {
     pub(crate) diagnosis: Option<Diagnosed>,
 }
 
-/// Verifies transactions.
 pub(crate) struct TransactionVerifier {
     pub(crate) reader: TransactionReader,
     pub(crate) artifacts: Arc<Artifacts>,

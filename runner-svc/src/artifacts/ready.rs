@@ -63,7 +63,6 @@ impl Ready {
         self.files.put(used.namespace, used.key, library.clone());
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&self) {
         self.files.clear();
     }

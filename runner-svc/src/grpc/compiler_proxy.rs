@@ -81,7 +81,7 @@ impl CompilerProxy {
         routes.add_service(compiler).add_service(operations)
     }
 
-    /// Whether the last call reached some compiler.
+    /// Whether the last call to at least one compiler reached it.
     pub(crate) fn is_open(&self) -> bool {
         self.0.compilers.servers().iter().any(|server| !server.circuit().is_open())
     }

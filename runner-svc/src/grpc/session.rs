@@ -22,7 +22,6 @@ use crate::{
     tenant::Tenant,
 };
 
-/// One session.
 pub(crate) struct Session {
     pub(crate) runner: Runner,
     pub(crate) id: String,

@@ -29,7 +29,6 @@ use crate::{
     runner::Runner,
 };
 
-/// One session.
 pub(crate) struct VerifySession {
     pub(crate) runner: Runner,
     pub(crate) id: String,

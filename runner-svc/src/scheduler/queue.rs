@@ -2,8 +2,8 @@
 //!
 //! The next slot is for the caller with the least worker time, and within it for the tenant with the least:
 //! made-up names take time only from the caller's own calls. Calls of one tenant stay in order. A call beyond
-//! the bound displaces the last call of the caller with the most waiting calls (its own if none has more),
-//! and within it of the tenant with the most.
+//! the bound displaces the last call of the caller with the most waiting calls, or its own if none has more.
+//! Within that caller, the tenant with the most loses its last call.
 
 use std::{
     collections::VecDeque,

@@ -20,7 +20,6 @@ use crate::{
     naming::Naming,
 };
 
-/// One server.
 #[derive(Debug)]
 pub struct Server {
     name: String,

@@ -19,7 +19,6 @@ pub enum Error {
     Url {
         /// The URL as given.
         url: String,
-        /// Its problem.
         problem: String,
     },
     /// A file cannot be read, or is invalid.
@@ -44,7 +43,6 @@ pub enum Error {
     Status {
         /// The server of the last attempt.
         server: String,
-        /// Its status.
         status: Box<Status>,
         /// Calls made.
         attempts: u32,
@@ -54,7 +52,6 @@ pub enum Error {
     Protocol {
         /// The server that sent it.
         server: String,
-        /// Its problem.
         problem: String,
     },
     /// Two unanswered inputs of a session have the same number.

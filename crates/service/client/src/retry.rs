@@ -28,7 +28,6 @@ pub struct Retry {
     pub attempts_max: u32,
     /// Pause before the second attempt; it doubles each time.
     pub pause_min: Duration,
-    /// Longest pause.
     pub pause_max: Duration,
     /// Whether pauses are random up to these values, so that many callers do not return at once.
     pub is_spread: bool,

@@ -87,9 +87,7 @@ pub struct Jwt {
 /// Where an issuer's keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// A file.
     File(PathBuf),
-    /// A URL.
     Uri {
         /// The issuer's `jwks_uri`.
         url: String,

@@ -1,4 +1,4 @@
-//! The audit log: a line for each call that needs a role, is refused, or uses a quota.
+//! The audit log: a line for each call that needs a role, is refused, or uses resources.
 //!
 //! A thread writes them, so that no call waits for a disk or a pipe's reader. Lines beyond the queue are
 //! counted, and the log reports their number. If the log is required, calls are refused instead.

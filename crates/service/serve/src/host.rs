@@ -35,7 +35,6 @@ pub enum HostError {
     System {
         /// The step that failed.
         step: &'static str,
-        /// The error of the system.
         source: io::Error,
     },
     /// Logs or traces.

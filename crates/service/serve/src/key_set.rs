@@ -57,7 +57,6 @@ pub enum JwksError {
     Malformed {
         /// Its location.
         place: String,
-        /// Its problem.
         problem: String,
     },
     /// It is valid, but no key can verify tokens.

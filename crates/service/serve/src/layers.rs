@@ -9,8 +9,8 @@
 //! | [`outcome`] | observes the call's end, and runs the actions of inner layers then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
 //! | [`metrics`] | calls in progress, durations by method and status |
-//! | [`audit`] | a line for calls that need a role, are refused, or use a quota |
-//! | [`authorize`] | refuses strangers, invalid timeouts, and calls whose required audit lines cannot be written |
+//! | [`audit`] | a line for calls that need a role, are refused, or use resources |
+//! | [`authorize`] | refuses strangers, invalid timeouts, and calls that cannot be audited as required |
 //! | [`concurrency_limit`] | takes slots of the server, peer and tenant; delays errors about quotas |
 //! | [`deadline`] | ends the call at its deadline |
 //! | [`body_budget`] | charges the bytes of request and response |

@@ -71,7 +71,6 @@ impl Metrics {
         );
     }
 
-    /// A counter.
     #[must_use]
     pub fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.family(name, || IntCounter::new(name, help))
@@ -97,7 +96,6 @@ impl Metrics {
         self.family(name, || CounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// A gauge.
     #[must_use]
     pub fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.family(name, || IntGauge::new(name, help))
@@ -109,7 +107,6 @@ impl Metrics {
         self.family(name, || IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    /// A histogram.
     #[must_use]
     pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());

@@ -47,7 +47,6 @@ const ANSWERS_SENT: Duration = Duration::from_secs(2);
 /// Contents of a server.
 #[derive(Debug)]
 pub struct App {
-    /// The services.
     pub routes: Routes,
     /// Their full names, for health.
     pub services: Vec<&'static str>,
@@ -91,15 +90,12 @@ pub enum ServeError {
     Bind {
         /// The key of the configuration.
         key: &'static str,
-        /// The address.
         address: SocketAddr,
-        /// The error of the system.
         source: io::Error,
     },
     /// The admin socket cannot be bound.
     #[error("admin.socket {path}: {source}")]
     Socket {
-        /// Its path.
         path: PathBuf,
         /// The error of the system, or the problem of the path.
         source: io::Error,

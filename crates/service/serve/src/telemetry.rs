@@ -69,7 +69,6 @@ pub enum TelemetryError {
     Filter {
         /// The filter as configured.
         filter: String,
-        /// Its problem.
         source: tracing_subscriber::filter::ParseError,
     },
     /// This process already has a subscriber.
@@ -83,7 +82,6 @@ pub enum TelemetryError {
     Endpoint {
         /// The endpoint as configured.
         endpoint: String,
-        /// Its problem.
         source: tonic::transport::Error,
     },
     /// TLS files are invalid.
@@ -94,7 +92,6 @@ pub enum TelemetryError {
     Exporter {
         /// The endpoint as configured.
         endpoint: String,
-        /// Its problem.
         source: ExporterBuildError,
     },
 }

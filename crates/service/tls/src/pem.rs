@@ -45,7 +45,6 @@ pub enum TlsError {
     /// A file has no item of the required kind.
     #[error("{path} has no {what} in it")]
     Empty {
-        /// The file.
         path: PathBuf,
         /// The kind of the missing item.
         what: &'static str,
@@ -65,7 +64,6 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// The library's error.
         source: rustls::Error,
     },
     /// The verifier of client certificates cannot be built.

@@ -122,7 +122,6 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
     kind.zip(cell)
 }
 
-/// The parts of a transaction.
 fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
     let inputs = fields.inputs.into_iter().enumerate();
     let extensions = fields.extensions.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! A line in the audit log for each call that needs a role, is refused, or uses a quota.
+//! A line in the audit log for each call that needs a role, is refused, or uses resources.
 
 use std::{sync::Arc, time::Instant};
 

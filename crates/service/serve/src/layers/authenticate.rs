@@ -27,7 +27,6 @@ use crate::{
 /// only from callers that may act for all tenants, and restricts the call to its own tenant.
 pub const CALLER: &str = "antares-caller";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticate {
     authenticator: Arc<Authenticator>,

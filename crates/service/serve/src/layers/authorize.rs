@@ -12,7 +12,6 @@ use crate::{audit::Auditor, status::Fault};
 /// Wait of a caller while the audit log is broken.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Authorize(pub(crate) Option<Arc<Auditor>>);
 

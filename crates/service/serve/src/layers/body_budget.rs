@@ -20,7 +20,6 @@ use crate::{
     peer::Peer,
 };
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget {
     bytes: Arc<Budget<Peer>>,

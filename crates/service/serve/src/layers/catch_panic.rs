@@ -9,7 +9,6 @@ use tonic::{Status, body::Body};
 use super::around::{Answering, Around};
 use crate::status::Fault;
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct CatchPanic;
 

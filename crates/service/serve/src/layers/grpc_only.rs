@@ -13,7 +13,6 @@ use super::around::{Answering, Around};
 /// Media type of gRPC, before `+proto` and parameters.
 const GRPC: &str = "application/grpc";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct GrpcOnly;
 

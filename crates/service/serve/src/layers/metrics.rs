@@ -12,7 +12,6 @@ use crate::{
     telemetry,
 };
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     seconds: TracedHistograms,

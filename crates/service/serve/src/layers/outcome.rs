@@ -70,7 +70,6 @@ impl fmt::Debug for Ending {
     }
 }
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome(pub(crate) Stopping);
 

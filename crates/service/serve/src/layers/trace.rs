@@ -21,7 +21,6 @@ const HOST_CHARS_MAX: usize = 255;
 /// Target of these lines in log filters.
 const TARGET: &str = "antares_serve::call";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace;
 
