@@ -16,7 +16,7 @@ use crate::{
 /// Maximum changes of a script's hints, for all or for one tenant; later ones are ignored.
 const ROUNDS_MAX: u8 = 8;
 
-/// Replaces a round: the last one, in the shared tier.
+/// Replaces the round's number in the key of the last round in the shared tier.
 const LAST: u8 = 0;
 
 /// Source of a run's feedback, which determines whose compiles it affects.
@@ -91,7 +91,7 @@ impl Compiler {
         self.shared.metrics.record_hints(HintsResult::Learnt);
         tracing::info!(%script, ?teacher, round = round + 1, hints = learnt.len(), "learnt where a script goes");
         let hints = self.hints(script, options).await?;
-        // Other teachers compile when they request native code.
+        // A caller's own hints take effect when it requests native code.
         if teacher == Teacher::Runner {
             self.publish(script, options, (round + 1, &learnt));
             self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints));

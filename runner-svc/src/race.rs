@@ -84,7 +84,7 @@ pub(crate) struct EarlyRun<F, I, O> {
 pub(crate) struct Interpreted<A> {
     /// The result.
     pub answer: A,
-    /// Its start.
+    /// Start of the run.
     pub began: StdInstant,
 }
 

@@ -57,7 +57,7 @@ impl Server {
         self.channel.clone()
     }
 
-    /// Its circuit breaker, open while it is unhealthy.
+    /// Its circuit breaker.
     #[must_use]
     pub fn circuit(&self) -> &CircuitBreaker {
         &self.circuit

@@ -35,7 +35,7 @@ pub enum Error {
     /// The token would travel unencrypted.
     #[error("{url}: a token is not sent without encryption, but to this machine: use https://")]
     TokenInTheOpen {
-        /// Its destination.
+        /// Destination of the token.
         url: String,
     },
     /// A server refused or was unreachable, and the call is not retried.

@@ -55,14 +55,14 @@ pub enum JwksError {
     /// It is not a JWKS.
     #[error("{place} is no JWKS: {problem}")]
     Malformed {
-        /// Its location.
+        /// Location of the key set.
         place: String,
         problem: String,
     },
     /// It is valid, but no key can verify tokens.
     #[error("{place} has no key that verifies tokens: {skipped}")]
     Useless {
-        /// Its location.
+        /// Location of the key set.
         place: String,
         /// Its keys, and why each is skipped.
         skipped: String,
