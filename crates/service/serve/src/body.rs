@@ -178,7 +178,7 @@ impl Body for MeteredBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // This checks its end.
+        // The end must be polled, because polling checks it.
         self.is_over
     }
 

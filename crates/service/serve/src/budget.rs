@@ -12,7 +12,7 @@ use std::{
 use antares_config::{RESERVE_PARTS, open_max};
 use parking_lot::Mutex;
 
-/// Little is one part in this many of the reserve.
+/// An owner holds little up to one part in this many of the reserve.
 const NEWCOMERS: u64 = 4;
 
 /// Why nothing more is granted.

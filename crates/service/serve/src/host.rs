@@ -148,7 +148,7 @@ async fn hear_hangups() {
 }
 
 /// Disables core files, and closes `/proc/PID` to the same user's other processes: this process has keys and
-/// all tenants' scripts. Programs that it executes start over.
+/// all tenants' scripts. Executing another program resets this.
 fn forbid_dumps() -> Result<(), HostError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| HostError::System { step: "forbid dumps of the process", source: error.into() })

@@ -18,8 +18,8 @@ pub const RPC_SECONDS: &[f64] = &[
     5.0, 7.5, 10.0, 30.0, 60.0, 120.0,
 ];
 
-/// Seconds of a run, in steps of at most 2.5: the error of quantiles between 5 us and two minutes. Alerts
-/// select 0.05.
+/// Seconds of a run, in steps of a factor up to 2.5, which bounds the error of quantiles between 5 us and two
+/// minutes. Alerts select 0.05.
 pub const RUN_SECONDS: &[f64] = &[
     0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 120.0,

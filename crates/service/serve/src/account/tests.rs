@@ -68,7 +68,7 @@ fn times_are_coarse_for_tenants() {
     let reported = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
     assert_eq!(reported(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
     assert_eq!(reported(&Account::nobody()), [0, 1, 100, 101, u64::MAX]);
-    // Without authentication, the name makes the difference.
+    // Without authentication, only callers with a name count as tenants.
     let file: ConfigFile = "".parse().unwrap();
     let open = Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new());
     assert_eq!(of(&open, "a").coarse_us(1), 100);
