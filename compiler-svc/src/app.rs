@@ -1,4 +1,4 @@
-//! Puts the service together: its workers before tokio starts, the rest within it.
+//! Assembles the service: its workers before tokio starts, the rest inside the runtime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,19 +33,19 @@ use crate::{
 /// Full name of the service, for health checks.
 pub const SERVICE: &str = "antares.v1.CompilerService";
 
-/// Full name of the service for operators, which is there where the other one is.
+/// Full name of the service for operators, present together with the first.
 pub const STORE: &str = "antares.v1.StoreService";
 
-/// Full name of the service for compiles that nobody holds a call open for.
+/// Full name of the service for background compiles.
 pub const OPERATIONS: &str = "antares.v1.OperationService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-compile-worker";
 
-/// Name of the task that looks after the service: its health, its keys, uploads that were given up.
+/// Name of the task that watches the service's health, keys and abandoned uploads.
 const HEALTH: &str = "compiler health";
 
-/// How often it is looked whether the zygote is there.
+/// Interval between checks that the zygote is alive.
 const HEALTH_STEP: Duration = Duration::from_millis(500);
 
 /// Why the service cannot start.
@@ -60,7 +60,7 @@ pub enum StartError {
     /// The keys that sign native code.
     #[error("signing.keys")]
     Keys(#[from] KeyError),
-    /// The place of their folder.
+    /// Location of the key folder.
     #[error("signing.keys is empty, and {0}")]
     KeysPlace(#[source] std::io::Error),
     /// The shared tier.
@@ -71,16 +71,16 @@ pub enum StartError {
 /// Starts the zygote of compile workers. Call it before tokio's runtime starts.
 ///
 /// # Errors
-/// The worker binary is not there or does not pass its self-test.
+/// The worker binary is missing or fails its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     give_large_blocks_back();
     Pool::start(pool_config(config)?)
 }
 
-/// What the pool of compile workers is made of.
+/// Configuration of the pool of compile workers.
 ///
 /// # Errors
-/// The worker binary is not there.
+/// The worker binary is missing.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     let CompilerSection { workers_max, memory_bytes_max, .. } = config.compiler;
     antares_serve::pool_config(config, WORKER, workers_max + QUICK_WORKERS, memory_bytes_max)
@@ -95,13 +95,13 @@ fn cache_config(config: &Config) -> CacheConfig {
     }
 }
 
-/// Opens the store and makes the compiler. Blocks while the store opens.
+/// Opens the store and builds the compiler. Blocks while the store opens.
 ///
 /// # Errors
-/// The store cannot be opened, or the keys are of no use.
+/// The store cannot be opened, or the keys are invalid.
 pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, StartError> {
     let cache = Cache::open(cache_config(config))?;
-    // Its folder is there by now.
+    // Its folder exists by now.
     let keys = keys_dir::folder(&config.signing).map_err(StartError::KeysPlace)?;
     let trust = Arc::new(Trust::of_folder(keys)?);
     let signing = Signing::new(trust, config.signing.valid, metrics);
@@ -140,7 +140,7 @@ pub fn app(compiler: &Compiler, config: &Config) -> App {
     }
 }
 
-/// Tells `health` whether compiles can be made, for as long as the runtime lives. Call it within the runtime.
+/// Reports to `health` whether compiles are possible, while the runtime lives. Call it within the runtime.
 pub fn watch_health(compiler: Compiler, health: Health) {
     keep(HEALTH, move || supervise(compiler.clone(), health.clone()));
 }
@@ -163,7 +163,7 @@ async fn supervise(compiler: Compiler, health: Health) {
         health.set(SERVICE, ready).await;
         health.set(STORE, ready).await;
         health.set(OPERATIONS, ready).await;
-        // It needs nothing.
+        // It has no dependencies.
         health.set(ADMIN, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
     }
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// They stand in crates that do not know each other.
+    /// Both crates define them, and neither depends on the other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_store_and_pool() {
         let config = ConfigFile::default().check(Role::Compiler, &[]).unwrap();

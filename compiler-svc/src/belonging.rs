@@ -1,4 +1,4 @@
-//! What belongs to a digest that is revoked: a script and the native code that is stored of it.
+//! Files that belong to a revoked digest: a script and its stored native code.
 
 use antares_abi::Sha256Digest;
 use antares_cache::{Cache, Space};
@@ -7,11 +7,11 @@ use antares_trust::Manifest;
 
 use crate::{signed::split, store_service::artifacts_of};
 
-/// Artifacts that are listed at once.
+/// Artifacts per listing.
 const LISTED_MAX: usize = 1_000;
 
-/// The script that `digest` names, or whose library it names, as far as this store knows it. Reads all that
-/// is stored if `digest` is no script of it.
+/// The script with `digest`, or whose library has it, as far as this store knows. Reads the whole store if
+/// `digest` is not one of its scripts.
 pub(crate) fn find(cache: &Cache, digest: Sha256Digest) -> Option<Belonging> {
     if cache.contains(Space::Script, digest.0) {
         let made = artifacts_of(cache, digest).filter_map(|key| manifest(cache, key.0));

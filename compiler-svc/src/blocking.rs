@@ -1,8 +1,8 @@
-//! Work that may block, off the runtime's own threads.
+//! Blocking work, off the runtime's threads.
 
 use tokio::task::JoinError;
 
-/// The blocking work panicked; the panic hook has told where.
+/// The blocking work panicked; the panic hook has logged where.
 #[derive(Debug)]
 pub(crate) struct Panicked;
 

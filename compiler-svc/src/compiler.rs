@@ -1,5 +1,5 @@
-//! The service without gRPC: scripts in, artifacts out, each compiled once and kept. The runner uses it
-//! directly where both run in one process.
+//! The service without gRPC: scripts in, artifacts out, each compiled once and stored. The runner uses it
+//! directly when both share a process.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::{
     uploads::Uploads,
 };
 
-/// Baseline compiles at once, beside the workers for full ones.
+/// Concurrent baseline compiles, in addition to the workers for full ones.
 pub(crate) const QUICK_WORKERS: usize = 1;
 
-/// Times that a caller joins compiles that end by the quotas of others.
+/// How often a caller rejoins after a compile that failed on another tenant's quota.
 const JOINS_MAX: usize = 16;
 
-/// The compiler service as one tenant has it. Cheap to clone.
+/// The compiler service for one tenant. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiler {
     pub(crate) shared: Arc<Shared>,
-    /// Whose calls it answers.
+    /// The caller's account.
     pub(crate) account: Account,
-    /// What becomes of a compile that nobody waits for any more, when it was this caller that left it.
+    /// What happens to an unfinished compile when this caller is the last to go away.
     pub(crate) leaving: OnDrop,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) tiers: Tiers,
     pub(crate) pool: Pool,
-    /// Hints change one after another.
+    /// Serializes changes of hints.
     pub(crate) learning: Mutex<()>,
     pub(crate) signing: Signing,
     pub(crate) limits: CompilerSection,
     pub(crate) slots: Arc<Semaphore>,
-    /// Of baseline compiles, which never wait for others.
+    /// Slots of baseline compiles, which never wait for others.
     pub(crate) quick_slots: Arc<Semaphore>,
     flights: SingleFlight<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
 }
 
 impl Compiler {
-    /// A compiler that keeps things in `cache` and works in `pool`.
+    /// A compiler that stores in `cache` and runs in `pool`.
     #[must_use]
     pub(crate) fn new(
         (cache, tiers): (Cache, Tiers),
@@ -95,7 +95,7 @@ impl Compiler {
         compiler
     }
 
-    /// Limits as configured.
+    /// Configured limits.
     #[must_use]
     pub fn limits(&self) -> &CompilerSection {
         &self.shared.limits
@@ -106,14 +106,13 @@ impl Compiler {
         &self.shared.cache
     }
 
-    /// The fence around compile workers.
+    /// Sandbox layers of compile workers.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
         self.shared.pool.layers()
     }
 
-    /// Whether compiles can be made now, and scripts be kept: the zygote is there, and so is the cache. Looks
-    /// at the disk.
+    /// Whether the zygote is alive and the cache is writable, so that compiles are possible. Checks the disk.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let is_well = self.shared.cache.state().is_well();
@@ -126,7 +125,7 @@ impl Compiler {
         self.shared.signing.trust.clone()
     }
 
-    /// Takes keys that have changed. Reads a file.
+    /// Reloads changed keys. Reads a file.
     pub(crate) fn poll_keys(&self) {
         match self.shared.signing.trust.poll() {
             Ok(true) => tracing::info!("the keys of native code have changed"),
@@ -138,11 +137,11 @@ impl Compiler {
         }
     }
 
-    /// The full tier's artifact of a script: found in the cache, or compiled and stored. `elf` spares reading
-    /// the script where the caller has its bytes; they must be those of `script`.
+    /// The full tier's artifact of a script: from the cache, or compiled and stored. `elf`, the bytes of
+    /// `script` if the caller has them, saves reading the script.
     ///
     /// # Errors
-    /// There is none; the same for all who waited.
+    /// There is none; all waiting callers get the same error.
     pub async fn compile(
         &self,
         script: Sha256Digest,
@@ -158,7 +157,7 @@ impl Compiler {
         }
     }
 
-    /// The artifact that `order` asks for; equal orders at the same time are one.
+    /// The artifact for `order`; concurrent equal orders share one compile.
     pub(crate) async fn join(&self, order: Order) -> Result<Arc<Artifact>, CompileError> {
         let key = order.storage_key();
         for _ in 0..JOINS_MAX {
@@ -168,7 +167,7 @@ impl Compiler {
                 made.inspect(|artifact| shared.compile_again(&mine, artifact))
             };
             match self.shared.flights.join_until(key, self.leaving, work).await {
-                // Somebody else's quota; the next flight may be ours.
+                // Another tenant's quota; the next flight may be charged to ours.
                 Some(Err(CompileError::Quota(_))) if order.account.may_compile().is_ok() => {}
                 Some(joined) => return joined,
                 None => {

@@ -1,4 +1,4 @@
-//! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
+//! Conversion between wire types and internal ones. Only this file and `service.rs` use proto types.
 
 use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest};
 use antares_config::{CompilerSection, millis};
@@ -12,7 +12,7 @@ use crate::{
     limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
 };
 
-/// A digest that the caller wrote in `field`.
+/// Parses the digest in `field`.
 pub(crate) fn digest(field: &str, text: &str) -> Result<Sha256Digest, Fault> {
     text.parse().map_err(|_| {
         let problem = format!("must be 64 hex digits, is {:?}", text.chars().take(80).collect::<String>());
@@ -26,18 +26,18 @@ pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptio
         .map_err(|(field, problem)| Fault::field("OPTIONS_INVALID", &format!("options.{field}"), &problem))
 }
 
-/// A compile that is asked for, checked.
+/// A checked compile request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompileOrder {
     pub(crate) script: Sha256Digest,
     pub(crate) options: CompileOptions,
-    /// The least that is wanted.
+    /// The lowest acceptable tier.
     pub(crate) least: CodeTier,
-    /// Only what is stored is wanted, no compile.
+    /// Requests only a stored artifact, no compile.
     pub(crate) is_stored: bool,
 }
 
-/// What a compile is asked for.
+/// Checks a compile request.
 pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder, Fault> {
     let script = digest("script_sha256", &message.script_sha256)?;
     let options = options(message.options.clone())?;
@@ -50,7 +50,7 @@ pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder
     Ok(CompileOrder { script, options, least, is_stored: message.stored_only })
 }
 
-/// The answer to a compile.
+/// The response to a compile.
 pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
     let cache = if artifact.made.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };
     v1::CompileResponse {
@@ -71,12 +71,12 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
     }
 }
 
-/// The digest of hints, if there are some.
+/// The digest of hints, if any.
 pub(crate) fn hints(digest: Option<Sha256Digest>) -> String {
     digest.map(|digest| digest.to_string()).unwrap_or_default()
 }
 
-/// What a run has seen.
+/// What a run saw.
 pub(crate) fn seen(left: Option<u64>, targets: Vec<u32>) -> Result<Seen, Fault> {
     if targets.len() > HINTS_MAX {
         let problem = format!("{} targets, at most {HINTS_MAX} are allowed", targets.len());
@@ -85,7 +85,7 @@ pub(crate) fn seen(left: Option<u64>, targets: Vec<u32>) -> Result<Seen, Fault> 
     Ok(Seen { left, hints: Hints::from(targets) })
 }
 
-/// Limits, versions and the fence.
+/// Limits, versions and the sandbox.
 pub(crate) fn capabilities(
     compiler: &Compiler,
     account: &Account,

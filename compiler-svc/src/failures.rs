@@ -1,5 +1,5 @@
-//! Compiles that failed, remembered: they are not tried again before something that decides them has changed,
-//! or a time is over that grows with each failure.
+//! Remembers failed compiles: they are not retried until something relevant changes, or until a time that
+//! grows with each failure.
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use crate::{
     work::compile_limits,
 };
 
-/// Reason of a compile that took too long.
+/// Reason for a compile that exceeded its time limit.
 const TIMEOUT: &str = "timeout";
 
-/// Reason of a compile whose worker was lost, again and again.
+/// Reason for a compile whose worker was lost repeatedly.
 pub(crate) const LOST: &str = "worker_lost";
 
-/// Reason of a compile that violated the sandbox policy.
+/// Reason for a compile that violated the sandbox policy.
 const VIOLATION: &str = "violation";
 
-/// Reason of a compile in which the compiler failed.
+/// Reason for a compile in which the compiler failed.
 const FAILED: &str = "failed";
 
-/// A compile that failed again is not tried for so many times as long as before.
+/// Factor by which each further failure prolongs the time without retries.
 const WAIT_GROWTH: u64 = 8;
 
-/// Longest time for which a compile that failed is not tried, milliseconds.
+/// Longest time without retries after a failure, milliseconds.
 const WAIT_MS_MAX: u64 = 86_400_000;
 
-/// How often a compile has failed is known for so much longer than it is not tried, milliseconds.
+/// How much longer than that the number of failures is remembered, milliseconds.
 const TIMES_KNOWN_MS: u64 = 3_600_000;
 
 impl Shared {
-    /// Why the compile of `order` is not tried now, if it is not; that is counted.
+    /// Why the compile of `order` is not retried now, if so; counts that.
     pub(crate) async fn withheld(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let failed = self.remembered(order).await?;
         if failed.is_some() {
@@ -59,9 +59,8 @@ impl Shared {
         Ok(error)
     }
 
-    /// Remembers that a compile failed: a refusal, which a repetition would only repeat, for a fixed time,
-    /// all else for longer each time. What has nothing to do with the script is not remembered, nor is the
-    /// first worker that it loses.
+    /// Remembers a failed compile: a refusal, which would recur, for a fixed time, others for longer each
+    /// time. Skips failures unrelated to the script, and the first lost worker.
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
         let (reason, detail, first) = match error {
             CompileError::Refused { reason, detail } => {
@@ -69,13 +68,13 @@ impl Shared {
             }
             CompileError::Timeout { .. } => (TIMEOUT, "", TIMEOUT_TTL),
             CompileError::WorkerLost(detail) => (LOST, detail.as_str(), TIMEOUT_TTL),
-            // The same compiler makes the same of the same script.
+            // The same compiler would fail the same way.
             CompileError::Violation(detail) => (VIOLATION, detail.as_str(), REFUSED_TTL),
             CompileError::Failed(detail) => (FAILED, detail.as_str(), REFUSED_TTL),
             _ => return,
         };
         let before = self.times_failed(order).await;
-        // One loss may be the machine's fault; a script that costs a worker each time is let go.
+        // One loss may be the machine's fault; a script that loses a worker each time is given up.
         let spared = u32::from(reason == LOST);
         let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(millis(first), before));
         self.put_times_failed(order, before.saturating_add(1), wait_ms).await;
@@ -87,11 +86,11 @@ impl Shared {
     async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait: Duration) {
         let (reason, detail) = (reason.to_owned(), detail.to_owned());
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        // If it is not remembered, the next compile fails again.
+        // If this fails, the next compile fails again.
         let _ = blocking(move || cache.put_failure(key.0, &reason, &detail, wait)).await;
     }
 
-    /// How often the compile has failed of late.
+    /// Number of recent failures.
     async fn times_failed(&self, order: &Order) -> u32 {
         let (cache, key) = (self.cache.clone(), self.times_key(order));
         let Ok(Some(times)) = blocking(move || cache.get_failure(key.0)).await else { return 0 };
@@ -101,7 +100,7 @@ impl Shared {
     async fn put_times_failed(&self, order: &Order, times: u32, wait_ms: u64) {
         let (cache, key) = (self.cache.clone(), self.times_key(order));
         let known = Duration::from_millis(wait_ms.saturating_mul(2).saturating_add(TIMES_KNOWN_MS));
-        // If it is not kept, the next failure counts as the first.
+        // If this fails, the next failure counts as the first.
         let _ = blocking(move || cache.put_failure(key.0, "times", &times.to_string(), known)).await;
     }
 
@@ -109,8 +108,8 @@ impl Shared {
         Sha256Digest::of(&[self.failure_key(order).0.as_slice(), b"times"].concat())
     }
 
-    /// Failures are remembered under what decides them: script, hints, engine and processor, as the artifact
-    /// key has them, and the limits. With a change of any of them the same script may pass.
+    /// Key of a failure, from everything that decides it: script, hints, engine and processor, as in the
+    /// artifact key, and the limits. If any of them changes, the script may pass.
     fn failure_key(&self, order: &Order) -> Sha256Digest {
         let limits = compile_limits(&self.limits);
         let mut bytes = order.storage_key().0.to_vec();
@@ -128,8 +127,7 @@ impl Shared {
     }
 }
 
-/// For how long a compile is not tried that has failed so often before, if it was for `first_ms` after the
-/// first time, milliseconds.
+/// Time without retries after `before` earlier failures, if it was `first_ms` after the first, milliseconds.
 fn wait_ms(first_ms: u64, before: u32) -> u64 {
     let grown = first_ms.saturating_mul(WAIT_GROWTH.saturating_pow(before));
     grown.min(WAIT_MS_MAX.max(first_ms))

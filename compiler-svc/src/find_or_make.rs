@@ -1,4 +1,4 @@
-//! An artifact from the nearest place that has it, else made, signed and kept.
+//! Artifacts from the nearest tier, or else compiled, signed and stored.
 
 use std::{sync::Arc, time::Duration};
 
@@ -60,7 +60,7 @@ impl Shared {
         made
     }
 
-    /// The bytes of the script, which may be one.
+    /// The bytes of the script, after a quick check.
     pub(crate) async fn elf_of(&self, order: &Order) -> Result<Bytes, CompileError> {
         let elf = match &order.elf {
             Some(elf) => elf.clone(),
@@ -77,12 +77,12 @@ impl Shared {
         }
     }
 
-    /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
+    /// The stored artifact, if there is one and it is a library of ours. Otherwise a miss.
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
         let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
         let kept = order.storage_key();
         let found = match tier {
-            // Made again sooner than it is fetched.
+            // Compiling is faster than fetching.
             CodeTier::Baseline => self.here(Space::Artifact, kept).await?.map(|entry| (entry, Origin::Here)),
             CodeTier::Full => self.read(Space::Artifact, kept).await?,
         };
@@ -106,7 +106,7 @@ impl Shared {
         });
         match checked.await {
             Ok(Ok((facts, library, manifest))) => {
-                // What others have signed is ours from here on.
+                // Artifacts signed by others are signed by us from here on.
                 let (manifest, entry) = if is_believed {
                     let manifest = self.signing.sign(&facts);
                     let entry =
@@ -145,7 +145,7 @@ impl Shared {
         }
     }
 
-    /// Makes room for one that is ours.
+    /// Removes a refused artifact, to make space for ours.
     async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
         self.signing.record(refusal);
         tracing::error!(%key, reason = refusal.into_str(), "a stored artifact is refused");
@@ -177,7 +177,7 @@ impl Shared {
         if order.tier == CodeTier::Full {
             self.tiers.offer(Space::Artifact, order.storage_key().0, entry);
         }
-        // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
+        // A failing store does not fail the compile: the artifact is returned all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
         let (tier, hints) = (order.tier, order.hints.digest());
         Ok(Arc::new(Artifact { key, tier, hints, library, manifest, made: Some(summary), charged, stored }))

@@ -1,5 +1,5 @@
-//! Native code at once: the baseline's where the full tier's is not there yet, and the full compile behind
-//! it.
+//! Native code at once: the baseline's if the full tier's is not available yet, and the full compile in the
+//! background.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,16 +21,16 @@ use crate::{
     order::Order,
 };
 
-/// A full compile waits for so long: the first run, which has the baseline's code, has the processor.
+/// Delay of a full compile: the first run, with the baseline's code, has the processor.
 const HEAD_START: Duration = Duration::from_millis(200);
 
 impl Compiler {
-    /// The best artifact that there is at once: the full tier's if it is stored, else the baseline's,
-    /// compiled if need be, and then the full compile follows while nobody waits. `elf` is as in
+    /// The best artifact that is available at once: the full tier's if stored, otherwise the baseline's,
+    /// compiled if needed; the full compile then follows in the background. For `elf`, see
     /// [`Compiler::compile`].
     ///
     /// # Errors
-    /// There is none, of either tier.
+    /// Neither tier has one.
     pub async fn compile_soon(
         &self,
         script: Sha256Digest,
@@ -47,11 +47,11 @@ impl Compiler {
         }
     }
 
-    /// The stored artifact of `least`, or of a better tier; none if a compile would have to make it. `elf` is
-    /// as in [`Compiler::compile`].
+    /// The stored artifact of `least` or a better tier; none if it would need a compile. For `elf`, see
+    /// [`Compiler::compile`].
     ///
     /// # Errors
-    /// The script is not stored, its compile is known to fail, or it cannot be known.
+    /// The script is not stored, its compile is known to fail, or reading fails.
     pub async fn find_stored(
         &self,
         (script, options): (Sha256Digest, CompileOptions),
@@ -97,7 +97,7 @@ impl Compiler {
                 self.follow(full);
                 Ok(artifact)
             }
-            // The full tier would say the same.
+            // The full tier would fail the same way.
             Err(
                 error @ (CompileError::ScriptNotFound(_)
                 | CompileError::Refused { .. }
@@ -110,7 +110,7 @@ impl Compiler {
         }
     }
 
-    /// Has `full` compiled some time.
+    /// Queues the compile of `full`.
     pub(crate) fn follow(&self, mut full: Order) {
         match self.shared.followers.enter(full.storage_key(), FOLLOWERS_MAX) {
             Ok(()) => {}
@@ -120,7 +120,7 @@ impl Compiler {
             }
         }
         if self.has_script(full.script) {
-            // What waits holds no bytes.
+            // Queued orders hold no bytes.
             full.elf = None;
         }
         let compiler = self.clone();
@@ -129,7 +129,7 @@ impl Compiler {
             tokio::time::sleep(HEAD_START).await;
             // The semaphore is never closed.
             let _turn = compiler.shared.followers.turns.acquire().await;
-            // Another one may have ended since the caller looked.
+            // Another one may have ended since the caller's check.
             if let Ok(Some(_)) = compiler.shared.find(&full).await {
                 return compiler.shared.followers.leave(key, false);
             }
@@ -148,28 +148,28 @@ impl Compiler {
                 Err(_) => FollowerResult::Failed,
             });
         };
-        // Not a part of the call that it follows.
+        // Not part of the call that it follows.
         tokio::spawn(follow.instrument(tracing::Span::none()));
     }
 }
 
-/// Whether a full compile that failed behind its baseline may be tried again is not asked for so long.
+/// Interval between checks whether a failed background compile may be retried.
 const RETRY: Duration = Duration::from_secs(600);
 
-/// Failures that are remembered.
+/// Remembered failures.
 const FAILURES_MAX: usize = 4096;
 
 /// Full compiles that follow a baseline.
 #[derive(Debug)]
 pub(crate) struct Followers {
     state: Mutex<State>,
-    /// One worker is left to those who wait for a full compile, where there is more than one.
+    /// Leaves one of several workers to callers that wait for a full compile.
     pub(crate) turns: Semaphore,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Waiting and in progress.
+    /// Queued and running.
     queued: HashSet<ArtifactKey>,
     failed: HashMap<ArtifactKey, Instant>,
 }
@@ -185,17 +185,17 @@ impl Followers {
         Self { state: Mutex::default(), turns: Semaphore::new(workers.saturating_sub(1).max(1)) }
     }
 
-    /// A turn among those compiles that nobody waits for.
+    /// A turn among background compiles.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.turns.acquire().await.ok()
     }
 
-    /// Whether a compile failed lately that nobody waited for.
+    /// Whether a background compile failed recently.
     pub(crate) fn has_failed(&self, key: ArtifactKey) -> bool {
         self.state.lock().has_failed(key)
     }
 
-    /// Takes a place in the queue; none if it is there already, failed lately, or there is no room.
+    /// Takes a slot in the queue; none if it is already queued, failed recently, or the queue is full.
     pub(crate) fn enter(&self, key: ArtifactKey, queue_max: u64) -> Result<(), Option<FollowerResult>> {
         let mut state = self.state.lock();
         if state.has_failed(key) || state.queued.contains(&key) {

@@ -1,5 +1,5 @@
-//! Where signing keys are when nobody says where: beside the store and not within, so that a store that is
-//! restored or deleted brings back nothing that was revoked.
+//! Default folder of the signing keys: next to the store, not inside, so that restoring or deleting the store
+//! does not undo revocations.
 
 use std::{
     fs, io,
@@ -10,11 +10,11 @@ use std::{
 use antares_config::Signing;
 use antares_trust::LIST;
 
-/// The folder of `signing`'s keys. Keys that are still within the store, as they once were, are moved out of
-/// it, or stay there when nothing can be made beside it: where the store is the root of a volume.
+/// The folder of `signing`'s keys. Moves keys of former versions out of the store. They stay there if nothing
+/// can be created next to it: if the store is the root of a volume.
 ///
 /// # Errors
-/// What is in the place of the folder belongs to somebody else.
+/// The path of the folder belongs to another user.
 pub(crate) fn folder(signing: &Signing) -> io::Result<PathBuf> {
     let keys = signing.keys.clone();
     let Some(former) = signing.former_keys.as_deref() else { return Ok(keys) };
@@ -60,7 +60,7 @@ fn moved(former: &Path, keys: &Path) -> PathBuf {
     }
 }
 
-/// Whether the folder is there; who else could have made it must not say whose code runs.
+/// Whether the folder exists; a user who could have created it must not decide whose code runs.
 fn is_ours(keys: &Path, former: &Path) -> io::Result<bool> {
     let found = match fs::symlink_metadata(keys) {
         Ok(found) => found,
@@ -76,7 +76,7 @@ fn is_ours(keys: &Path, former: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether `keys` lasts as long as the store that `former` would be in.
+/// Whether `keys` lasts as long as the store that contains `former`.
 fn is_on_one_device(keys: &Path, former: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
     former.parent().is_some_and(|store| device(store) == device(keys))
@@ -103,13 +103,13 @@ mod tests {
         assert_eq!(folder(&of(&store)).unwrap(), beside);
         fs::remove_dir(&beside).unwrap();
 
-        // As an earlier version left them.
+        // As earlier versions left them.
         let id = Keyring::open_or_make(&store.join("keys")).unwrap().signer_id().to_owned();
         assert_eq!(folder(&of(&store)).unwrap(), beside);
         assert_eq!(Keyring::open(&beside).unwrap().signer_id(), id);
         assert!(!store.join("keys").exists());
 
-        // A copy of the store with keys of its own changes nothing.
+        // A copy of the store with its own keys changes nothing.
         Keyring::open_or_make(&store.join("keys")).unwrap();
         assert_eq!(folder(&of(&store)).unwrap(), beside);
         assert_eq!(Keyring::open(&beside).unwrap().signer_id(), id);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_a_volume_keeps_them_within() {
-        // Nothing can be made beside it.
+        // Nothing can be created next to it.
         let store = Path::new("/proc/self");
         let signing = Signing { keys: "/proc/self-keys".into(), ..of(store) };
         assert_eq!(folder(&signing).unwrap(), store.join("keys"));

@@ -1,10 +1,9 @@
-//! Hints: what runs of a script have found out and its next compile makes use of.
+//! Hints: feedback of a script's runs for its next compile.
 //!
-//! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have:
-//! so they are verified on read, count as what they take, and go when there is no room. A script without them
-//! is compiled as it was at first. Who shares native code shares what runners of ours have seen; what a
-//! caller says counts for that caller alone. Where each tenant has native code of its own, what another one's
-//! runs have seen is nothing to it.
+//! They are stored with the artifacts, each round under a unique key: so they are verified on read, count
+//! toward the budget, and can be evicted. Without them a script is compiled as at first. Tenants that share
+//! native code share feedback from our runners; a caller's own feedback counts for that caller alone. A
+//! tenant with its own native code gets no feedback from others.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
@@ -14,25 +13,23 @@ use crate::{
     artifact::CompileError, blocking::blocking, compiler::Compiler, metrics::HintsResult, order::Order,
 };
 
-/// Times that the hints of a script may change, for all or for one tenant; one that shows new ones for ever
-/// is left alone.
+/// Maximum changes of a script's hints, for all or for one tenant; later ones are ignored.
 const ROUNDS_MAX: u8 = 8;
 
-/// In place of a round: the last one, in the shared tier.
+/// Replaces the round's number in the key of the last round in the shared tier.
 const LAST: u8 = 0;
 
-/// Who tells what a run has seen, and so for whose compiles it counts.
+/// Source of a run's feedback, which determines whose compiles it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teacher {
-    /// A runner of ours, whose worker has seen it: for all who share native code.
+    /// A runner of ours, whose worker saw it: for all who share native code.
     Runner,
-    /// Any caller, who may say what it likes: for its own compiles.
+    /// Any caller, which is untrusted: for its own compiles.
     Caller,
 }
 
 impl Compiler {
-    /// What is known of a script: for all, and by the caller's own word. Nothing where code with that could
-    /// not be made.
+    /// The hints of a script, shared and the caller's own. Nothing if code with them could not be made.
     pub(crate) async fn hints(
         &self,
         script: Sha256Digest,
@@ -44,7 +41,7 @@ impl Compiler {
         self.usable(known, script, options).await
     }
 
-    /// `hints`, unless the full compile with them is known to fail where that without them may not.
+    /// `hints`, unless the full compile is known to fail with them and may succeed without.
     async fn usable(
         &self,
         hints: Hints,
@@ -60,11 +57,11 @@ impl Compiler {
         Ok(if is_useless { Hints::default() } else { hints })
     }
 
-    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile of
-    /// the caller's has that.
+    /// Adds the feedback of a script's run. Returns the digest of the current hints, which the caller's next
+    /// compile uses.
     ///
     /// # Errors
-    /// The script is not stored, or a fault of ours.
+    /// The script is not stored, or an internal error.
     pub async fn learn(
         &self,
         teacher: Teacher,
@@ -74,7 +71,7 @@ impl Compiler {
         if !self.has_script(script) {
             self.script(script).await?;
         }
-        // What a tenant has for itself anyway is kept in one place.
+        // A tenant with separate native code needs only one location.
         let teacher = if self.account.is_salted() { Teacher::Runner } else { teacher };
         let _learning = self.shared.learning.lock().await;
         let (round, known) = self.last_round(teacher, script, options).await?;
@@ -94,7 +91,7 @@ impl Compiler {
         self.shared.metrics.record_hints(HintsResult::Learnt);
         tracing::info!(%script, ?teacher, round = round + 1, hints = learnt.len(), "learnt where a script goes");
         let hints = self.hints(script, options).await?;
-        // Who teaches itself compiles when it asks for native code.
+        // A caller's own hints take effect when it requests native code.
         if teacher == Teacher::Runner {
             self.publish(script, options, (round + 1, &learnt));
             self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints));
@@ -120,7 +117,7 @@ impl Compiler {
         Ok((round, Hints::from_bytes(&bytes)))
     }
 
-    /// Where a round is kept: for all, for the caller's own compiles, or with what a tenant has for itself.
+    /// Key of a round: shared, for the caller's own compiles, or among a tenant's separate data.
     fn hints_key(
         &self,
         teacher: Teacher,
@@ -137,8 +134,8 @@ impl Compiler {
     }
 }
 
-/// What servers with the same shared tier tell each other: the last round of each, under one key. It only
-/// decides what the next compile takes as entries, so it needs no proof.
+/// Exchange between servers with the same shared tier: the last round of each, under one key. It only
+/// determines the entry points of the next compile, so it needs no proof.
 impl Compiler {
     fn publish(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
         let Some(shared) = self.shared.tiers.shared() else { return };
@@ -151,7 +148,7 @@ impl Compiler {
         );
     }
 
-    /// The last round that another server has told of, kept here too.
+    /// The last round reported by another server, also stored here.
     async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
         let reported =
             self.shared.hints_of_others(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
@@ -166,7 +163,7 @@ impl Compiler {
     }
 }
 
-/// Keys of all that is kept of what a script has learnt, and of the artifacts that were made of it.
+/// Keys of a script's stored hints and of the artifacts compiled with them.
 pub(crate) fn stored_keys(
     cache: &Cache,
     script: Sha256Digest,
@@ -186,7 +183,7 @@ pub(crate) fn stored_keys(
     kept
 }
 
-/// Hints outlive the engine that they were found with.
+/// Hints outlive the engine version of their runs.
 fn key(script: Sha256Digest, options: CompileOptions, round: u8) -> Sha256Digest {
     let CompileOptions { vm_version, isa } = options;
     let parts = [b"antares-hints-v1\0".as_slice(), &script.0, &vm_version.to_le_bytes(), &[isa.0, round]];

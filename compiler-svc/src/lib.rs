@@ -1,4 +1,4 @@
-//! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
+//! The gRPC compile service: query the cache, else lease a compile worker, store, respond.
 #![forbid(unsafe_code)]
 
 pub mod app;

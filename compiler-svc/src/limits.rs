@@ -1,4 +1,4 @@
-//! Limits of the service that no key sets.
+//! Fixed limits of the service.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ pub(crate) const DOWNLOADS_MAX: usize = 8;
 /// Digests in one FindMissing.
 pub(crate) const DIGESTS_MAX: u64 = 1_000;
 
-/// How long a refusal (malformed, beyond a limit) is remembered, and a compile in which the compiler failed the
-/// first time.
+/// How long a refusal (malformed, beyond a limit) and the first compiler failure are remembered.
 pub(crate) const REFUSED_TTL: Duration = Duration::from_secs(3_600);
 
-/// How long a compile that took too long the first time, or lost its worker for the second time, is remembered.
+/// How long the first timeout and the second lost worker of a compile are remembered.
 pub(crate) const TIMEOUT_TTL: Duration = Duration::from_secs(30);
 
-/// Full compiles that follow a baseline and wait for their turn; a later run requests those beyond.
+/// Queued full compiles that follow a baseline; a later run requests the others.
 pub(crate) const FOLLOWERS_MAX: u64 = 64;
 
-/// Memory for entries of the shared tier that were used lately, bytes.
+/// Memory for recently used entries of the shared tier, bytes.
 pub(crate) const TIER_MEMORY_BYTES_MAX: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! Looks for entries in the tiers, from the nearest on, and fills those above where one is found.
+//! Finds entries in the tiers, nearest first, and fills the tiers above.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     tiers::{Level, Origin},
 };
 
-/// How long the end of the process waits for what is still to be written to the shared tier.
+/// How long the end of the process waits for queued writes to the shared tier.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Shared {
@@ -27,8 +27,8 @@ impl Shared {
         found.map(|found| found.map(Bytes::from)).map_err(|Panicked| CompileError::Internal)
     }
 
-    /// An entry, from the nearest tier that has it. What comes from the shared one does not go up before it
-    /// is verified.
+    /// An entry from the nearest tier that has it. Entries of the shared tier move up only after
+    /// verification.
     pub(crate) async fn read(
         &self,
         space: Space,
@@ -56,7 +56,7 @@ impl Shared {
         Ok(around.below(space, key).await.map(|entry| (entry, Origin::Shared)))
     }
 
-    /// Bytes that need no proof beside their key: those of a script.
+    /// A script's bytes, which need no proof beyond their key.
     pub(crate) async fn script_bytes(&self, script: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
         let Some((bytes, origin)) = self.read(Space::Script, script).await? else { return Ok(None) };
         if origin == Origin::Shared {
@@ -65,8 +65,7 @@ impl Shared {
         Ok(Some(bytes))
     }
 
-    /// What another server has told of a script. Asked for once in a while for each: most have learnt
-    /// nothing.
+    /// Another server's hints of a script. Queried at intervals for each script: most have none.
     pub(crate) async fn hints_of_others(&self, key: Sha256Digest) -> Option<Bytes> {
         let around = self.tiers.0.as_ref()?;
         if !around.asked.is_due(key) {
@@ -75,7 +74,7 @@ impl Shared {
         around.below(Space::Artifact, key).await
     }
 
-    /// Puts what the shared tier had, verified, into those above it. Nobody waits for the disk.
+    /// Puts a verified entry of the shared tier into the tiers above, without waiting for the disk.
     pub(crate) fn fill(&self, space: Space, key: Sha256Digest, bytes: Bytes) {
         let Some(around) = &self.tiers.0 else { return };
         if around.memory_bytes_max > 0 {
@@ -100,7 +99,7 @@ impl Shared {
         if origin == Origin::Here || self.tiers.trusts_writers() {
             return Ok(Some((bytes, manifest)));
         }
-        // Those who ask may believe all that comes from here.
+        // Callers may trust everything from here.
         let keyring = self.signing.trust.keyring();
         let verified = blocking(move || {
             let digest = Sha256Digest::of(&bytes);
@@ -120,7 +119,7 @@ impl Shared {
 }
 
 impl Compiler {
-    /// Waits a while for what is still to be written to the shared tier. For the end of the process.
+    /// Waits a bounded time for queued writes to the shared tier. For the end of the process.
     pub async fn flush(&self) {
         let Some(shared) = self.shared.tiers.shared() else { return };
         if !shared.flush(FLUSH_TIME_MAX).await {

@@ -1,4 +1,4 @@
-//! What the compiler service counts.
+//! Metrics of the compiler service.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use strum::{IntoStaticStr, VariantNames};
 
 use crate::artifact::{Artifact, CompileError};
 
-/// What became of a full compile that was to follow a baseline.
+/// Result of a full compile that follows a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum FollowerResult {
     Done,
     Failed,
-    /// The queue was full; the next run of the script asks again.
+    /// The queue was full; the script's next run requests it again.
     Dropped,
 }
 
-/// What became of what a run had found out.
+/// Result of a run's feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum HintsResult {
-    /// The next compile takes it.
+    /// The next compile uses it.
     Learnt,
-    /// Nothing was new.
+    /// It was not new.
     Known,
-    /// The script has learnt too often.
+    /// The script's hints changed too often.
     LeftAlone,
-    /// The store could not take it.
+    /// The store failed.
     NotStored,
 }
 
@@ -110,7 +110,7 @@ impl CompilerMetrics {
         self.withheld.inc();
     }
 
-    /// Counts a compile by how it ends: as cancelled, if nobody says how.
+    /// Counts a compile by its result: as cancelled, if there is none.
     pub(crate) fn begin(&self, tier: CodeTier) -> UnderWay {
         let (compiles, times) = match tier {
             CodeTier::Baseline => (&self.baselines, &self.baseline_seconds),
@@ -125,7 +125,7 @@ impl CompilerMetrics {
         }
     }
 
-    /// Counts work that waits for a worker, until it is dropped.
+    /// Counts work that waits for a worker, until dropped.
     pub(crate) fn waits(&self) -> Counted {
         Counted::one_in(&self.queue_depth)
     }
@@ -182,7 +182,7 @@ const CACHE: [MetricRow<CacheStats>; 10] = [
     ("antares_cache_rebuilds_total", "Rebuilds of the store into a new directory.", |now| now.rebuilds),
 ];
 
-/// A compile that is under way.
+/// A compile in progress.
 pub(crate) struct UnderWay {
     compiles: IntCounterVec,
     times: Histogram,
@@ -192,7 +192,7 @@ pub(crate) struct UnderWay {
 }
 
 impl UnderWay {
-    /// It has ended so.
+    /// Records its result.
     pub(crate) fn end(mut self, made: &Result<Arc<Artifact>, CompileError>) {
         self.result = match made {
             Ok(artifact) => {
@@ -214,7 +214,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// Nobody waited for it any more.
+/// All callers had gone away.
 const CANCELLED: &str = "cancelled";
 
 /// All values of the label `result`.
@@ -228,7 +228,7 @@ pub(crate) fn result_of(error: &CompileError) -> &'static str {
         CompileError::Busy { .. } | CompileError::Quota(_) => "busy",
         CompileError::WorkerLost { .. } => "worker_lost",
         CompileError::Violation { .. } => "violation",
-        // A script that is not stored is told before a compile begins.
+        // A missing script is reported before a compile starts.
         CompileError::Failed { .. } | CompileError::Internal | CompileError::ScriptNotFound(_) => "failed",
     }
 }

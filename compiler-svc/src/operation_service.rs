@@ -16,13 +16,13 @@ use crate::{
     operations::{Operation, State},
 };
 
-/// Longest time that a caller may wait in one call, whatever it asks for.
+/// Longest wait in one call, whatever the caller requests.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// What is left of a call's time for its answer.
+/// Time reserved for a call's response.
 const ANSWER: Duration = Duration::from_millis(50);
 
-/// The gRPC face of a [`Compiler`]'s operations.
+/// The gRPC service for a [`Compiler`]'s operations.
 #[derive(Clone)]
 pub(crate) struct OperationService(pub(crate) Compiler);
 
@@ -32,9 +32,9 @@ impl OperationService {
     }
 }
 
-/// Does the work of `operation`.
+/// Runs `operation`.
 async fn work(compiler: Compiler, operation: Arc<Operation>, order: CompileOrder) {
-    // Nobody waits for it: it takes the turns of those compiles that follow.
+    // A background compile: it takes turns with those that follow a baseline.
     let _turn = match operation.priority {
         v1::Priority::WarmUp => compiler.shared.followers.turn().await,
         _ => None,
@@ -73,7 +73,7 @@ impl operation_service_server::OperationService for OperationService {
         let (account, operations) = (call.account(), &self.0.shared.operations);
         let operation = operations.begin(account.owner(), order.script.to_string(), priority)?;
         let work = work(self.0.of(account).ending_alone(), operation.clone(), order);
-        // Not a part of the call that started it.
+        // Not part of the call that started it.
         operation.of_task(tokio::spawn(work.instrument(tracing::Span::none())).abort_handle());
         Ok(Response::new(operation.to_message()))
     }

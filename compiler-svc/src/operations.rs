@@ -1,4 +1,4 @@
-//! Compiles that nobody holds a call open for: a bounded table of them, by tenant.
+//! Background compiles without an open call: a bounded table of them, by tenant.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,17 +12,17 @@ use antares_serve::admin::operation_error;
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle};
 
-/// How long an operation that has ended is kept.
+/// Retention of an ended operation.
 const KEEP: Duration = Duration::from_secs(600);
 
-/// Operations at once, ended ones included, and of one tenant.
+/// Maximum operations including ended ones, in total and per tenant.
 const OPERATIONS_MAX: usize = 4_096;
 const OPERATIONS_PER_TENANT_MAX: usize = 512;
 
-/// How long a caller waits for room.
+/// Wait of a caller while the table is full.
 const RETRY_FULL: Duration = Duration::from_secs(1);
 
-/// How an operation does.
+/// State of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Queued,
@@ -38,7 +38,6 @@ impl State {
     }
 }
 
-/// One operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) name: String,
@@ -57,19 +56,19 @@ struct Times {
     ended: Option<Instant>,
 }
 
-/// All of them.
+/// All operations.
 #[derive(Debug, Default)]
 pub(crate) struct Operations(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     by_name: HashMap<String, Arc<Operation>>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<Arc<Operation>>,
 }
 
 impl Operation {
-    /// Goes on to `state`, unless it has ended.
+    /// Moves to `state`, unless it has ended.
     pub(crate) fn go_on(&self, state: State) {
         let mut times = self.times.lock();
         let now = Instant::now();
@@ -86,12 +85,12 @@ impl Operation {
         }
     }
 
-    /// What does the work, so that it can be given up.
+    /// Sets the task that runs it, for cancellation.
     pub(crate) fn of_task(&self, task: AbortHandle) {
         *self.task.lock() = Some(task);
     }
 
-    /// Gives it up, unless it has ended.
+    /// Cancels it, unless it has ended.
     pub(crate) fn cancel(&self) {
         self.go_on(State::Cancelled);
         if let Some(task) = self.task.lock().take() {
@@ -99,13 +98,13 @@ impl Operation {
         }
     }
 
-    /// Waits until it has ended, for `time` at most.
+    /// Waits at most `time` for its end.
     pub(crate) async fn ended(&self, time: Duration) {
-        // Time that is over is an answer too; the sender lives as long as this.
+        // A timeout is a valid result; the sender lives as long as this.
         let _ = tokio::time::timeout(time, self.state.subscribe().wait_for(State::has_ended)).await;
     }
 
-    /// As callers see it.
+    /// Its form for callers.
     pub(crate) fn to_message(&self) -> v1::Operation {
         let (state, times) = (self.state.borrow().clone(), *self.times.lock());
         let ms = |until: Option<Instant>| {
@@ -139,10 +138,10 @@ impl Operation {
 }
 
 impl Operations {
-    /// A new one, that waits.
+    /// A new, waiting operation.
     ///
     /// # Errors
-    /// There is no room.
+    /// The table is full.
     pub(crate) fn begin(
         &self,
         holder: [u8; 32],
@@ -177,14 +176,14 @@ impl Operations {
         Ok(operation)
     }
 
-    /// The one of this name, if it is `holder`'s.
+    /// The operation with this name, if it is `holder`'s.
     pub(crate) fn find(&self, holder: [u8; 32], name: &str) -> Result<Arc<Operation>, Fault> {
         let found = self.0.lock().by_name.get(name).filter(|operation| operation.holder == holder).cloned();
         let name: String = name.chars().take(80).collect();
         found.ok_or_else(|| Fault::not_found("OPERATION_NOT_FOUND", "operation", name))
     }
 
-    /// Those of `holder`, the oldest first.
+    /// Operations of `holder`, oldest first.
     pub(crate) fn list(&self, holder: [u8; 32]) -> Vec<Arc<Operation>> {
         let table = self.0.lock();
         table.order.iter().filter(|operation| operation.holder == holder).cloned().collect()
@@ -192,7 +191,7 @@ impl Operations {
 }
 
 impl Table {
-    /// Forgets those of which `is_enough` says so, given how long ago they ended, if they have.
+    /// Removes operations for which `is_enough` is true, given the time since their end, if any.
     fn forget(&mut self, is_enough: impl Fn(&Operation, Option<Duration>) -> bool) {
         let now = Instant::now();
         let by_name = &mut self.by_name;
@@ -226,7 +225,7 @@ mod tests {
         let other = begin(&operations, 2).unwrap();
         assert!(operations.find([1; 32], &other.name).is_err());
         assert_eq!(operations.list([2; 32]).len(), 1);
-        // What has ended makes room, and others' does not.
+        // Ended ones make space, but not those of others.
         first.go_on(State::Running);
         first.cancel();
         other.cancel();

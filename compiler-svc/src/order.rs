@@ -1,10 +1,10 @@
-//! What shall be compiled, and for whom.
+//! Orders: what to compile, and for whom.
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
 use antares_serve::Account;
 use bytes::Bytes;
 
-/// What shall be compiled.
+/// A compile to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) script: Sha256Digest,
@@ -12,9 +12,9 @@ pub(crate) struct Order {
     pub(crate) tier: CodeTier,
     pub(crate) hints: Hints,
     pub(crate) key: ArtifactKey,
-    /// The script's bytes, where the caller has them.
+    /// The script's bytes, if the caller has them.
     pub(crate) elf: Option<Bytes>,
-    /// Who pays.
+    /// The account to charge.
     pub(crate) account: Account,
 }
 
@@ -30,13 +30,13 @@ impl Order {
         Self { script, options, tier, hints: Hints::default(), key, elf, account: account.clone() }
     }
 
-    /// The same with what is known of the script.
+    /// The same with the script's hints.
     pub(crate) fn hinted(self, hints: &Hints) -> Self {
         let key = Sha256Digest::for_artifact(self.script, self.options, self.tier);
         Self { key: key.with_hints(hints.digest()), hints: hints.clone(), ..self }
     }
 
-    /// Under which the artifact is kept: the key, or one of the tenant's own.
+    /// Storage key of the artifact: its key, or the tenant's own.
     pub(crate) fn storage_key(&self) -> Sha256Digest {
         Sha256Digest(self.account.salt().apply(self.key.0))
     }

@@ -1,8 +1,8 @@
-//! Who has uploaded what: a mark for each script of a tenant, kept beside the artifacts.
+//! Owners of uploads: a mark for each script of a tenant, stored with the artifacts.
 //!
-//! Scripts are stored once, whoever uploads them. Where tenants are apart, one sees a script if it has a mark
-//! for it; a mark that was evicted makes the script missing, and the next upload makes it again. The keys of
-//! one tenant's marks begin alike, so that they can be counted after a restart.
+//! Scripts are stored once, whoever uploads them. If tenants are isolated, a tenant sees a script only with
+//! its own mark. Evicting the mark hides the script, and the next upload restores it. The keys of a tenant's
+//! marks share a prefix, so that they can be counted after a restart.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::{
     signed::script_of,
 };
 
-/// Bytes of a mark's key that are the tenant's; the rest is the script's.
+/// Bytes of a mark's key for the tenant; the rest is for the script.
 const TENANT_BYTES: usize = 16;
 
-/// Bytes of a mark: a script's digest and its size. The rest of its holder follows.
+/// Bytes of a mark: a script's digest and its size. The rest of its owner follows.
 const MARK_BYTES: usize = 40;
 
-/// Marks that are listed at once.
+/// Marks per listing.
 const LISTED_MAX: usize = 1_000;
 
 pub(crate) fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
@@ -38,7 +38,7 @@ pub(crate) fn mark(holder: [u8; 32], script: Sha256Digest, bytes: u64) -> Vec<u8
     [&script.0[..], &bytes.to_le_bytes(), &holder[TENANT_BYTES..]].concat()
 }
 
-/// Bytes of the scripts that `holder` has marks for. Marks of scripts that are gone go too.
+/// Bytes of the scripts with marks of `holder`. Removes marks of missing scripts.
 fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
     let (mut after, mut bytes) = (holder, 0_u64);
     after[TENANT_BYTES..].fill(0);
@@ -62,7 +62,7 @@ fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
     }
 }
 
-/// The marks for a script, each with its holder.
+/// The marks for a script, each with its owner.
 pub(crate) fn marks_of(cache: &Cache, script: Sha256Digest) -> Vec<([u8; 32], [u8; 32])> {
     let mut keys = cache.list(Space::Artifact, None, usize::MAX);
     keys.retain(|entry| entry.key[TENANT_BYTES..] == script.0[TENANT_BYTES..]);
@@ -76,7 +76,7 @@ pub(crate) fn marks_of(cache: &Cache, script: Sha256Digest) -> Vec<([u8; 32], [u
     keys.into_iter().filter_map(|entry| holder(entry.key)).collect()
 }
 
-/// What a mark is for.
+/// The script and size of a mark.
 fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
     let bytes = cache.get(Space::Artifact, key)?;
     let (script, size) = bytes.get(..MARK_BYTES)?.split_at_checked(32)?;
@@ -84,31 +84,30 @@ fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
 }
 
 impl Compiler {
-    /// The same for the calls of `account`.
+    /// The same compiler for calls of `account`.
     #[must_use]
     pub fn of(&self, account: Account) -> Self {
         Self { shared: self.shared.clone(), account, leaving: OnDrop::GoesOn }
     }
 
-    /// The same for a caller whose compiles end when it leaves them and nobody else waits.
+    /// The same for a caller whose compiles end when it goes away and nobody else waits.
     pub(crate) fn ending_alone(self) -> Self {
         Self { leaving: OnDrop::EndsAlone, ..self }
     }
 
-    /// Whether the caller may know of a script, stored or not.
+    /// Whether the script is visible to the caller, stored or not.
     pub(crate) fn owns(&self, script: Sha256Digest) -> bool {
         let account = &self.account;
         !account.is_isolated() || self.cache().contains(Space::Artifact, mark_key(account.owner(), script))
     }
 
-    /// Whether a script is stored, as far as the caller may know.
+    /// Whether a script is stored and visible to the caller.
     #[must_use]
     pub fn has_script(&self, digest: Sha256Digest) -> bool {
         self.owns(digest) && self.shared.cache.contains(Space::Script, digest.0)
     }
 
-    /// As [`Compiler::has_script`]; what is found counts as used, so that it is not the next one to be
-    /// evicted.
+    /// Like [`Compiler::has_script`], but counts as a use, which defers eviction.
     pub(crate) fn uses_script(&self, digest: Sha256Digest) -> bool {
         self.owns(digest) && self.shared.cache.record_use(Space::Script, digest.0)
     }
@@ -125,8 +124,7 @@ impl Compiler {
         found.ok_or(CompileError::ScriptNotFound(digest))
     }
 
-    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the
-    /// other.
+    /// The bytes of a stored artifact and its manifest, if any. The loader verifies them.
     ///
     /// # Errors
     /// [`CompileError::Internal`].
@@ -139,7 +137,7 @@ impl Compiler {
         Ok(found.filter(is_seen))
     }
 
-    /// The artifact that `order` asks for.
+    /// The artifact for `order`.
     pub(crate) async fn compile_order(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
         match order.least {
             CodeTier::Baseline => self.compile_soon(order.script, order.options, None).await,
@@ -147,13 +145,13 @@ impl Compiler {
         }
     }
 
-    /// Whether the caller may have `script` compiled: it has uploaded it, or has its bytes.
+    /// Whether the caller may compile `script`: it has uploaded it, or has its bytes.
     pub(crate) fn may_request(&self, script: Sha256Digest, elf: Option<&Bytes>) -> Result<(), CompileError> {
         if elf.is_some() || self.owns(script) { Ok(()) } else { Err(CompileError::ScriptNotFound(script)) }
     }
 
-    /// Makes room in the caller's quota for a script that is new to it. It is given back if it is dropped
-    /// before it is kept.
+    /// Reserves the caller's quota for a script that is new to it. Dropping the reservation before `keep`
+    /// returns it.
     pub(crate) async fn reserve(&self, script: Sha256Digest, bytes: u64) -> Result<Reserved<'_>, Fault> {
         let (account, holder) = (&self.account, self.account.owner());
         let key = mark_key(holder, script);
@@ -178,7 +176,7 @@ impl Compiler {
     }
 }
 
-/// Room for a script in its owner's quota.
+/// A reservation for a script in its owner's quota.
 pub(crate) struct Reserved<'a> {
     compiler: &'a Compiler,
     script: Sha256Digest,
@@ -187,7 +185,7 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    /// Whether it is the caller's first upload of the script, as far as it can tell.
+    /// Whether it is the caller's first upload of the script, as visible to the caller.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }

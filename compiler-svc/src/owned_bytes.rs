@@ -1,4 +1,4 @@
-//! How much each tenant has stored, and what its uploads in progress have reserved.
+//! Bytes stored by each tenant, and reserved by its uploads in progress.
 
 use std::{
     collections::HashMap,
@@ -8,10 +8,10 @@ use std::{
 use antares_serve::Fault;
 use parking_lot::Mutex;
 
-/// How often the marks of a tenant that has too much are counted again.
+/// Interval between recounts of the marks of a tenant over its quota.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Tenants whose bytes are known at once, without those that have uploads in progress.
+/// Tenants tracked at once, without those with uploads in progress.
 const COUNTED_MAX: usize = 4_096;
 
 /// Bytes stored and reserved, by tenant.
@@ -22,16 +22,15 @@ pub(crate) struct Owned(Mutex<HashMap<[u8; 32], Usage>>);
 struct Usage {
     stored: u64,
     reserved: u64,
-    /// Bytes that were reserved and are stored now, from the first on. What became stored during a count may
-    /// be missing in its sum.
+    /// All reserved bytes that have since been stored. A concurrent count may miss them.
     settled: u64,
     /// When `stored` was counted; none before the first count.
     counted_at: Option<Instant>,
 }
 
 impl Owned {
-    /// Reserves `more` for `holder`, unless `too_much` says of what it has that this is too much. None if its
-    /// marks are to be counted first.
+    /// Reserves `more` for `holder`, unless `too_much` refuses its total. None if its marks must be counted
+    /// first.
     pub(crate) fn take(
         &self,
         holder: [u8; 32],
@@ -51,14 +50,14 @@ impl Owned {
         }
     }
 
-    /// Returns `bytes` that were reserved and are not stored.
+    /// Returns reserved `bytes` that were not stored.
     pub(crate) fn release(&self, holder: [u8; 32], bytes: u64) {
         if let Some(found) = self.0.lock().get_mut(&holder) {
             found.reserved = found.reserved.saturating_sub(bytes);
         }
     }
 
-    /// Counts `bytes` that were reserved as stored.
+    /// Turns reserved `bytes` into stored ones.
     pub(crate) fn settle(&self, holder: [u8; 32], bytes: u64) {
         if let Some(found) = self.0.lock().get_mut(&holder) {
             found.reserved = found.reserved.saturating_sub(bytes);
@@ -67,7 +66,7 @@ impl Owned {
         }
     }
 
-    /// Begins a count of the marks of `holder`. [`Owned::counted`] takes what this returns.
+    /// Starts a count of the marks of `holder`. Returns a value for [`Owned::counted`].
     pub(crate) fn begin_count(&self, holder: [u8; 32]) -> u64 {
         let mut usage = self.0.lock();
         if usage.len() >= COUNTED_MAX {
@@ -76,7 +75,7 @@ impl Owned {
         usage.entry(holder).or_default().settled
     }
 
-    /// Ends a count that found `bytes`. What was settled since it began is added: the count may have missed it.
+    /// Ends a count that found `bytes`. Adds bytes settled since its start: the count may have missed them.
     pub(crate) fn counted(&self, holder: [u8; 32], begun: u64, bytes: u64) {
         let mut usage = self.0.lock();
         let found = usage.entry(holder).or_default();
@@ -102,7 +101,7 @@ mod tests {
         let [first, second] = [(); 2].map(|()| owned.begin_count(OWNER));
         owned.counted(OWNER, first, 100);
         owned.0.lock().get_mut(&OWNER).unwrap().reserved = 30;
-        // Another call counts at the same time.
+        // Another call counts concurrently.
         owned.counted(OWNER, second, 100);
         assert_eq!(of(&owned), (100, 30));
         owned.release(OWNER, 10);

@@ -1,6 +1,5 @@
-//! Now and then a script is compiled a second time, by another worker, and the libraries are compared: builds
-//! are reproducible, so a difference is a worker that lied, a compiler that is not reproducible, or memory
-//! that fails.
+//! Occasional recompiles by another worker, with a comparison of the libraries. Builds are reproducible, so a
+//! difference reveals a lying worker, a nondeterministic compiler or failing memory.
 
 use std::{num::NonZeroU64, sync::Arc};
 
@@ -18,13 +17,13 @@ use crate::{
     order::Order,
 };
 
-/// How a second compile ended.
+/// Result of a second compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Found {
     Equal,
     Different,
-    /// Another one had the turn, or it did not come to its end.
+    /// Another one was running, or it did not finish.
     PassedOver,
 }
 
@@ -38,9 +37,9 @@ impl Found {
     }
 }
 
-/// Which compiles are made again, and what came of it.
+/// Selects compiles to repeat, and counts the results.
 pub(crate) struct Recompiles {
-    /// One in so many, if any are.
+    /// Repeats one in this many, if any.
     one_in: Option<NonZeroU64>,
     /// One at a time.
     pub(crate) turn: Arc<Semaphore>,
@@ -68,7 +67,7 @@ impl Recompiles {
 }
 
 impl Shared {
-    /// Compiles what `order` asked for again, behind its answer, if it was just made and the lot falls on it.
+    /// Repeats the compile of `order` in the background, if it was just compiled and is drawn.
     pub(crate) fn compile_again(self: &Arc<Self>, order: &Order, artifact: &Artifact) {
         if artifact.made.is_none() || !self.again.is_drawn() {
             return;
@@ -77,7 +76,7 @@ impl Shared {
             return self.again.record(Found::PassedOver);
         };
         let (shared, first) = (self.clone(), artifact.library.digest());
-        // Nobody's quota pays for it.
+        // It is charged to no quota.
         let order = Order { account: Account::nobody(), ..order.clone() };
         tokio::spawn(async move {
             let second = shared.second(&order).await;
@@ -95,15 +94,14 @@ impl Shared {
         self.work(order, elf).await.map(|worked| worked.summary.sha256)
     }
 
-    /// Takes an artifact out of use that was another one the second time: which of the two is right nobody
-    /// knows.
+    /// Retires an artifact that differed the second time: either of the two may be wrong.
     async fn retire(&self, order: &Order, digests: [Sha256Digest; 2]) {
         let [first, second] = digests;
         tracing::error!(script = %order.script, key = %order.key, %first, %second, "compiled twice, and differently");
         let key = order.storage_key();
         self.tiers.forget(Space::Artifact, key.0);
         let (cache, trust) = (self.cache.clone(), self.signing.trust.clone());
-        // What stays there is refused for its digest, where the list of keys can be written.
+        // If it stays there, its digest is refused, provided that the key list is writable.
         let _ = blocking(move || {
             for digest in digests {
                 if let Err(error) = trust.revoke(&digest.to_string()) {

@@ -1,4 +1,4 @@
-//! Scripts, and data of other cells, as they come in. What is no script is stored all the same, and never
+//! Incoming scripts, and data of other cells. Data that is not a script is stored as well, and never
 //! compiled.
 
 use antares_abi::Sha256Digest;
@@ -11,29 +11,28 @@ use crate::{
     compiler::Compiler,
 };
 
-/// What became of an upload.
+/// Why an upload was not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreScriptError {
-    /// The bytes are not the ones that were announced.
+    /// The bytes do not match the announced digest.
     #[error("the bytes have another digest")]
     WrongDigest,
-    /// The store cannot take them.
+    /// The store rejects them.
     #[error("the store cannot take it: {0:?}")]
     Rejected(Rejection),
-    /// The tenant has stored as much as it may.
+    /// The tenant has used up its quota.
     #[error("{}", .0.message())]
     Quota(Fault),
-    /// A fault of ours; the log has the particulars.
+    /// An internal error; the log has the details.
     #[error("internal error")]
     Internal,
 }
 
 impl Compiler {
-    /// Stores a script, or data of any other kind, under its digest, on the share of `owner`; true if it was
-    /// stored before.
+    /// Stores a script or any other data under its digest, charged to `owner`; true if it was stored before.
     ///
     /// # Errors
-    /// Another digest, or a store that has no room.
+    /// The digest differs, or the store is full.
     pub async fn store_script(
         &self,
         owner: Option<Owner>,
@@ -45,7 +44,7 @@ impl Compiler {
         let is_new = reserved.is_new();
         let already_stored = self.put_script(owner, digest, bytes).await?;
         reserved.keep().await;
-        // That others have it is not said.
+        // Does not reveal that others have it.
         let was_there = already_stored && !(is_new && self.account.is_isolated());
         if !was_there {
             self.account.stored(size);

@@ -26,13 +26,13 @@ use crate::{
     upload,
 };
 
-/// How long a caller should wait when all uploads or downloads are taken.
+/// Wait of a caller when all uploads or downloads are taken.
 const RETRY_TRANSFERS: Duration = Duration::from_secs(1);
 
-/// Chunks that wait for a reader.
+/// Chunks queued for a reader.
 const CHUNKS_AHEAD: usize = 2;
 
-/// The gRPC face of a [`Compiler`].
+/// The gRPC service of a [`Compiler`].
 #[derive(Clone)]
 pub(crate) struct Service {
     compiler: Compiler,
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// The compiler as whoever makes the call of `request` sees it.
+    /// The compiler for the caller of `request`.
     fn compiler_for<T>(&self, request: &Request<T>) -> Compiler {
         self.compiler.of(CallContext::of(request).account())
     }
@@ -62,7 +62,7 @@ impl Service {
         self.compiler.limits().idle_max
     }
 
-    /// `bytes` as a header and chunks, one message at a time as the reader takes them.
+    /// Sends `bytes` as a header and chunks, one message at a time as the reader takes them.
     fn send<M: Send + 'static>(
         &self,
         held: (OwnedSemaphorePermit, HeldBytes),
@@ -85,7 +85,7 @@ impl Service {
                 Part::Chunk(bytes.slice(start..bytes.len().min(start.saturating_add(chunk_bytes))))
             });
             for part in std::iter::once(Part::Header(header)).chain(chunks) {
-                // A reader that is gone or takes nothing for too long ends it, and frees the bytes.
+                // A reader that is gone or stalls ends it, which frees the bytes.
                 match tokio::time::timeout(idle, sender.send(Ok(message(part)))).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) | Err(_) => return,
@@ -95,7 +95,7 @@ impl Service {
         ReceiverStream::new(receiver)
     }
 
-    /// A place for a download.
+    /// A slot for a download.
     fn download_slot(&self) -> Result<OwnedSemaphorePermit, Fault> {
         let busy =
             || Fault::exhausted("DOWNLOADS_BUSY", "too many downloads are in progress", RETRY_TRANSFERS);
@@ -184,7 +184,7 @@ impl compiler_service_server::CompilerService for Service {
 
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
         let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
-        // Who may act for all tenants is a runner.
+        // Only runners may act for all tenants.
         let teacher = if call.acts_for_all() { Teacher::Runner } else { Teacher::Caller };
         let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
         let script = digest("script_sha256", &script_sha256)?;
@@ -248,8 +248,7 @@ impl compiler_service_server::CompilerService for Service {
     }
 }
 
-/// On whose share of the store an upload goes. Names cost nothing: what they say counts within the peer that
-/// says it.
+/// Owner charged for an upload. Names are unauthenticated: they count within their peer.
 fn owner_of<T>(request: &Request<T>) -> Owner {
     let number = |value: &dyn ToString| {
         let mut hash = DefaultHasher::new();
@@ -265,9 +264,9 @@ async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {
     digest.map_err(|error| Fault::internal(&error))
 }
 
-// What is known of a stored artifact.
+// Details of a stored artifact.
 
-/// What the store and the signer say of the artifact `key`.
+/// The store's and the signer's details of the artifact `key`.
 pub(crate) async fn explained(
     compiler: &Compiler,
     key: ArtifactKey,

@@ -1,4 +1,4 @@
-//! Artifacts as they are stored: the library, then what is signed about it. What does not verify is a miss.
+//! Stored form of artifacts: the library, then its manifest. Entries that do not verify are misses.
 
 use std::{
     io,
@@ -16,16 +16,16 @@ use strum::VariantNames as _;
 
 use crate::artifact::CompileError;
 
-/// Why there is no native code of a script whose native code was revoked.
+/// Reason for a script whose native code was revoked.
 pub(crate) const REVOKED: &str = "revoked";
 
-/// What an entry ends with.
+/// End of an entry.
 const MAGIC: &[u8; 4] = b"ASG1";
 
 /// Bytes of the manifest's length before it.
 const LENGTH_BYTES: usize = 4;
 
-/// Signs what is made here and refuses what is not.
+/// Signs artifacts made here, and refuses others.
 #[derive(Debug)]
 pub(crate) struct Signing {
     pub(crate) trust: Arc<Trust>,
@@ -34,7 +34,7 @@ pub(crate) struct Signing {
 }
 
 impl Signing {
-    /// With manifests that are taken for the time `valid`.
+    /// Manifests are valid for the time `valid`.
     pub(crate) fn new(trust: Arc<Trust>, valid: Duration, metrics: &Metrics) -> Self {
         let refused = metrics.counters_of(
             "antares_artifacts_refused_total",
@@ -49,12 +49,12 @@ impl Signing {
     pub(crate) fn sign(&self, facts: &Facts) -> Bytes {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let signed = self.trust.keyring().sign(facts, (now + self.valid).as_secs());
-        // Without one it is refused wherever it comes to, and nothing else happens.
+        // Without one, loaders refuse the artifact, and nothing else happens.
         signed.unwrap_or_default().into()
     }
 
-    /// Whether native code with this digest may be given to anybody. Compiles are reproducible: what was
-    /// revoked comes back.
+    /// Whether native code with this digest may be handed out. Compiles are reproducible, so revoked code
+    /// recurs.
     pub(crate) fn allows(&self, digest: &Sha256Digest, script: &Sha256Digest) -> Result<(), CompileError> {
         let keyring = self.trust.keyring();
         let detail = if keyring.is_digest_revoked(script) {
@@ -85,7 +85,7 @@ pub(crate) fn join(library: &Sealed, manifest: &[u8]) -> io::Result<Bytes> {
     Ok(entry.into())
 }
 
-/// Library and manifest of an entry; none if it is not such an entry.
+/// Library and manifest of an entry; none if the format is invalid.
 pub(crate) fn split(entry: &Bytes) -> Option<(Bytes, Bytes)> {
     let rest = entry.strip_suffix(MAGIC)?;
     let at = rest.len().checked_sub(LENGTH_BYTES)?;
@@ -94,7 +94,7 @@ pub(crate) fn split(entry: &Bytes) -> Option<(Bytes, Bytes)> {
     Some((entry.slice(..start), entry.slice(start..at)))
 }
 
-/// The script that an artifact says it was made of.
+/// The script that an artifact claims as its source.
 pub(crate) fn script_of(manifest: &[u8]) -> Option<Sha256Digest> {
     Manifest::claimed(manifest).map(|manifest| Sha256Digest(manifest.script))
 }

@@ -1,4 +1,4 @@
-//! What callers are told when there is no answer: each error of the compiler as a gRPC status with details.
+//! Errors for callers: each error of the compiler as a gRPC status with details.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::{
     artifact::CompileError, failures::LOST, scripts::StoreScriptError, signed::REVOKED, uploads::UploadError,
 };
 
-/// How long a caller should wait for a free compile worker or for room in the store.
+/// Wait of a caller for a free compile worker or for space in the store.
 const RETRY_BUSY: Duration = Duration::from_secs(2);
 
-/// How long a caller should wait after we lost a worker: the next one is there already.
+/// Wait of a caller after we lost a worker: the next one is already running.
 const RETRY_LOST: Duration = Duration::from_millis(50);
 
 impl From<CompileError> for Fault {

@@ -1,4 +1,4 @@
-//! The calls of `StoreService`: what an operator does to single scripts and artifacts.
+//! The calls of `StoreService`: operators' actions on single scripts and artifacts.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::{compiler::Compiler, convert::digest, learn::stored_keys, owned::mark
 /// Entries of a page.
 const LISTED_MAX: usize = 1000;
 
-/// How long an operator who finds no room for a pin should wait: until something else is unpinned.
+/// Wait of an operator while all pins are taken: until something is unpinned.
 const RETRY_PIN: Duration = Duration::from_secs(60);
 
-/// How long an operator should wait whose removal did not reach the shared tier.
+/// Wait of an operator whose removal did not reach the shared tier.
 const RETRY_SHARED: Duration = Duration::from_secs(5);
 
-/// The gRPC face of a [`Compiler`]'s store.
+/// The gRPC service of a [`Compiler`]'s store.
 #[derive(Clone)]
 pub(crate) struct StoreService(pub(crate) Compiler);
 
-/// What a request names, once its caller may name it.
+/// The space that a request names, if its caller is authorized.
 fn admitted<T>(request: &Request<T>, kind: i32) -> Result<Space, Fault> {
     is_operator(request)?;
     space(kind)
@@ -43,7 +43,7 @@ fn space(kind: i32) -> Result<Space, Fault> {
     }
 }
 
-/// The key that a page of this kind begins behind.
+/// The key after which a page of this kind starts.
 fn page_start(kind: i32, page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
     if page_token.is_empty() {
         return Ok(None);
@@ -53,12 +53,12 @@ fn page_start(kind: i32, page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
     key.map(|key| Some(key.0)).ok_or_else(invalid)
 }
 
-/// A token of another list is none of this one.
+/// Prefix of page tokens: a token of another list is invalid.
 fn page_prefix(kind: i32) -> String {
     format!("{kind}-")
 }
 
-/// Entries of a page of which `asked` were asked for.
+/// Entries of a page for a request of `asked`.
 fn page_entries(asked: u32) -> usize {
     match usize::try_from(asked) {
         Ok(0) | Err(_) => LISTED_MAX,
@@ -66,7 +66,7 @@ fn page_entries(asked: u32) -> usize {
     }
 }
 
-/// Runs `work` on the store where it may block.
+/// Runs `work` on the store, on a blocking thread.
 async fn on_store<T: Send + 'static>(
     compiler: &Compiler,
     work: impl FnOnce(&Cache) -> T + Send + 'static,
@@ -75,8 +75,7 @@ async fn on_store<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&cache)).await.map_err(|error| Fault::internal(&error))
 }
 
-/// Keys of all artifacts that can be made of a script, for all tenants and for those with keys of their own,
-/// and of what it has learnt.
+/// Keys of all possible artifacts of a script, shared and tenants' own, and of its hints.
 pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator<Item = Sha256Digest> {
     let salts = marks_of(cache, script).into_iter().map(|(_, holder)| Salt::of(holder));
     let isas = || ISAS.into_iter().filter_map(|isa| isa.parse().ok());
@@ -89,7 +88,7 @@ pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator
     })
 }
 
-/// Removes an entry and all that was made of it. Returns how many there were, and what to remove elsewhere.
+/// Removes an entry and everything made from it. Returns the number, and what to remove elsewhere.
 fn remove(cache: &Cache, space: Space, key: Sha256Digest) -> (u32, Vec<(Space, [u8; 32])>) {
     let mut gone = vec![(space, key.0)];
     if space == Space::Script {
@@ -111,7 +110,7 @@ impl store_service_server::StoreService for StoreService {
         let kind = request.get_ref().kind;
         let after = page_start(kind, &request.get_ref().page_token)?;
         let entries_max = page_entries(request.get_ref().page_size);
-        // One more, which tells whether another page follows.
+        // One extra entry shows whether another page follows.
         let list = move |cache: &Cache| cache.list(space, after, entries_max + 1);
         let mut listed = on_store(&self.0, list).await?;
         let has_more = listed.len() > entries_max;
@@ -140,7 +139,7 @@ impl store_service_server::StoreService for StoreService {
         let key = digest("key", &request.get_ref().key)?;
         CallContext::of(&request).set_subject(key);
         let (removed, gone) = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
-        // Artifacts of a removed script are found under any of their keys.
+        // Memory may have a removed script's artifacts under any of their keys.
         self.0.shared.tiers.forget_all();
         if let Some(shared) = self.0.shared.tiers.shared() {
             for (space, key) in gone {

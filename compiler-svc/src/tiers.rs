@@ -1,7 +1,7 @@
-//! Where entries are looked for: in memory, in the local store, in the shared tier. What is found further
-//! down fills those above.
+//! The tiers of entries: memory, the local store, the shared tier. Entries found further down fill the tiers
+//! above.
 //!
-//! Without a shared tier there is the local store alone.
+//! Without a shared tier there is only the local store.
 
 use std::{
     collections::HashMap,
@@ -24,18 +24,18 @@ use strum::{IntoStaticStr, VariantNames};
 
 use crate::limits::TIER_MEMORY_BYTES_MAX;
 
-/// It is asked again so much later what others have learnt of a script.
+/// Interval between queries for others' hints of a script.
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(60);
 
-/// Scripts for which it is remembered when that was.
+/// Scripts with a remembered query time.
 const LOOKUPS_MAX: usize = 1 << 16;
 
-/// Where an entry was found.
+/// Origin of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// In this process or on its disk: verified before it came there.
+    /// This process or its disk: already verified.
     Here,
-    /// In the shared tier: nothing is known of it but that it is whole.
+    /// The shared tier: known to be intact, but unverified.
     Shared,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Tiers(pub(crate) Option<Around>);
 
-/// What is there besides the local store.
+/// The tiers other than the local store.
 #[derive(Debug)]
 pub(crate) struct Around {
     pub(crate) memory: Arc<Memory>,
@@ -54,7 +54,7 @@ pub(crate) struct Around {
     pub(crate) asked: LearnLookups,
 }
 
-/// When it was asked what others have learnt of a script.
+/// Times of the last queries for others' hints of a script.
 #[derive(Debug, Default)]
 pub(crate) struct LearnLookups(Mutex<HashMap<Sha256Digest, Instant>>);
 
@@ -82,7 +82,7 @@ fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
 }
 
 impl Tiers {
-    /// Those of `config`. Asks nobody.
+    /// The tiers in `config`. Sends no requests.
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, LocationError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
         let limits = limits(config, tier);
@@ -107,12 +107,12 @@ impl Tiers {
         })))
     }
 
-    /// Whether the shared tier's writers are believed without a signature that is known here.
+    /// Whether writers of the shared tier are trusted without a signature known here.
     pub(crate) fn trusts_writers(&self) -> bool {
         self.0.as_ref().is_some_and(|around| around.trusts_writers)
     }
 
-    /// Has what was made now written to the shared tier some time.
+    /// Queues a new entry for the shared tier.
     pub(crate) fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes) {
         if let Some(around) = &self.0 {
             around.memory.keep(space, key, bytes.clone());
@@ -120,7 +120,7 @@ impl Tiers {
         }
     }
 
-    /// The same for what may be there already.
+    /// The same for an entry that may exist there.
     pub(crate) fn offer_if_unknown(&self, space: Space, key: [u8; 32], bytes: Bytes) {
         if let Some(around) = &self.0
             && !around.shared.knows(space, key)
@@ -141,14 +141,14 @@ impl Tiers {
         }
     }
 
-    /// The shared tier, if there is one.
+    /// The shared tier, if any.
     pub(crate) fn shared(&self) -> Option<&SharedStore> {
         self.0.as_ref().map(|around| &around.shared)
     }
 }
 
 impl Around {
-    /// What the shared tier has; that it cannot be asked is a miss, and counted.
+    /// The shared tier's entry; a failed request is a miss, and counted.
     pub(crate) async fn below(&self, space: Space, key: Sha256Digest) -> Option<Bytes> {
         let started = Instant::now();
         match self.shared.get(space, key.0).await {
@@ -164,11 +164,10 @@ impl Around {
     }
 }
 
-/// Bounds of reads, seconds: from memory to an object store far away.
+/// Bounds of reads, seconds: from memory to a remote object store.
 const READ_SECONDS: &[f64] =
     &[0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
-/// A tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Level {
@@ -207,7 +206,7 @@ impl TierMetrics {
         Self { reads, seconds }
     }
 
-    /// A read of a tier whose own numbers are not exported.
+    /// Records a read of a tier that exports no statistics of its own.
     pub(crate) fn record(&self, level: Level, is_hit: bool, started: Instant) {
         self.reads.with_label_values(&[level.into_str(), if is_hit { "hit" } else { "miss" }]).inc();
         self.record_time(level, is_hit, started);
@@ -279,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// They stand in both crates, which do not know each other.
+    /// Both crates define them, and neither depends on the other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_the_tier() {
         let file: ConfigFile = "shared.url = \"s3://bucket\"".parse().unwrap();

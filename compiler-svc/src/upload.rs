@@ -1,4 +1,4 @@
-//! The calls that bring scripts in: an upload, which may go on where one broke off, and how far one has come.
+//! The upload calls: a resumable upload of a script, and its progress.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     uploads::{UploadError, Writing},
 };
 
-/// What the header of an upload says.
+/// The header of an upload.
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     script: Sha256Digest,
@@ -27,7 +27,7 @@ struct Announced {
     offset: u64,
 }
 
-/// The parts of an upload as they come.
+/// The parts of an upload as they arrive.
 struct Parts<'a> {
     compiler: &'a Compiler,
     stream: Streaming<v1::UploadRequest>,
@@ -44,7 +44,7 @@ pub(crate) async fn upload(
     let Announced { script, size, offset } = announced;
     call.set_subject(script);
     let holder = compiler.account.owner();
-    // Before anything of it is written: what lies there of others counts as well.
+    // Before writing anything: partial uploads of other scripts count as well.
     let beside = compiler.shared.uploads.bytes_of_others(holder, script);
     drop(compiler.reserve(script, size.saturating_add(beside)).await?);
     let (uploads, cache) = (compiler.shared.uploads.clone(), compiler.cache().clone());
@@ -88,7 +88,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The header, checked.
+    /// The checked header.
     async fn header(&mut self) -> Result<Announced, Status> {
         let Some(upload_request::Part::Header(header)) = self.next().await? else {
             return Err(malformed("the first message must be a header").into());
@@ -108,8 +108,8 @@ impl Parts<'_> {
         Ok(Announced { script, size, offset })
     }
 
-    /// Writes the chunks, which are as many bytes as were announced. What breaks off stays; what is wrong
-    /// does not.
+    /// Writes the chunks, whose total must match the announced size. An interrupted upload stays; an invalid
+    /// one does not.
     async fn body(&mut self, mut writing: Writing, announced: Announced) -> Result<Arc<Writing>, Status> {
         let Announced { size, offset, .. } = announced;
         let mut came = offset;
@@ -132,7 +132,7 @@ impl Parts<'_> {
             came = added.map_err(Fault::from)?;
         }
         if came != size {
-            // It may have broken off where a proxy ends it well.
+            // A proxy may have turned an interruption into a normal end.
             return Err(size_mismatch(size, came).into());
         }
         Ok(Arc::new(writing))
@@ -154,7 +154,7 @@ impl Parts<'_> {
     }
 }
 
-/// Stores what has come. It is read into memory one upload at a time.
+/// Stores the received bytes. Only one upload at a time is read into memory.
 async fn store(
     compiler: &Compiler,
     owner: Owner,
@@ -174,7 +174,7 @@ async fn store(
     };
     let is_over = match &stored {
         Ok(_) | Err(StoreScriptError::WrongDigest) => true,
-        // The same bytes may find room later.
+        // The same bytes may fit later.
         Err(StoreScriptError::Rejected(_) | StoreScriptError::Quota(_) | StoreScriptError::Internal) => false,
     };
     if is_over && let Some(mut writing) = Arc::into_inner(writing) {

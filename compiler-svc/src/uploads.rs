@@ -1,6 +1,5 @@
-//! Uploads that are not complete: their bytes lie on the volume of the store, within a budget over all and a
-//! half of it for one tenant. One that broke off can go on from where it was, until it has lain there for too
-//! long or others need its room.
+//! Incomplete uploads: their bytes are on the store's volume, within a total budget of which one tenant may
+//! use half. An interrupted one can resume until it expires or others need its space.
 
 use std::{
     collections::HashMap,
@@ -17,13 +16,13 @@ use prometheus::{IntCounter, IntCounterVec};
 use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Semaphore;
 
-/// Uploads that are read into memory at once, to be stored: the store takes one at a time.
+/// Uploads in memory at once to be stored: the store accepts one at a time.
 const STORING_MAX: usize = 1;
 
-/// What one tenant may have of a limit: one part in so many.
+/// A tenant's share of a limit is one part in this many.
 const TENANT_PARTS: u64 = 2;
 
-/// Why an upload cannot go on.
+/// Why an upload cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UploadError {
     #[error("the upload shall go on at byte {offset}, and {received} are here")]
@@ -48,7 +47,7 @@ enum Dropped {
     Room,
 }
 
-/// Why an upload was refused for want of room, for the metric.
+/// Why an upload was refused for lack of space, for the metric.
 const REFUSED: [&str; 2] = ["disk_full", "upload_bytes"];
 
 impl UploadError {
@@ -61,13 +60,13 @@ impl UploadError {
     }
 }
 
-/// All of them.
+/// All incomplete uploads.
 pub(crate) struct Uploads {
     bytes_max: u64,
     partial_max: u64,
     keep: Duration,
     state: Mutex<State>,
-    /// One of them is being stored.
+    /// Permits for storing.
     pub(crate) storing: Semaphore,
     resumed: IntCounter,
     dropped: IntCounterVec,
@@ -80,28 +79,28 @@ struct State {
     partial: HashMap<u64, Partial>,
 }
 
-/// Locks are taken in this order: the file, then the state.
+/// Lock order: the file, then the state.
 struct Partial {
     holder: [u8; 32],
     script: Sha256Digest,
     size: u64,
-    /// What it is charged: what is there, and the piece that is being written.
+    /// Charged bytes: those received, and the piece being written.
     bytes: u64,
     /// Number of the call that may write.
     turn: u64,
-    /// When the last call on it ended; none while one is in progress.
+    /// End of its last call; none while one is in progress.
     idle_since: Option<Instant>,
     file: Arc<Mutex<Incoming>>,
 }
 
-/// What is known of an upload.
+/// Progress of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) bytes: u64,
     pub(crate) size: u64,
 }
 
-/// The call that may write to an upload. When it is dropped, the upload waits for another one.
+/// The call that may write to an upload. Dropping it lets another call continue.
 pub(crate) struct Writing {
     uploads: Arc<Uploads>,
     id: u64,
@@ -151,7 +150,7 @@ impl Uploads {
         uploads
     }
 
-    /// Begins an upload of `size` bytes, or goes on with one at `offset`. Blocks on the disk.
+    /// Starts an upload of `size` bytes, or continues one at `offset`. Blocks on the disk.
     pub(crate) fn begin(
         self: &Arc<Self>,
         cache: &Cache,
@@ -183,7 +182,7 @@ impl Uploads {
             UploadError::DiskFull
         })?;
         let mut state = self.state.lock();
-        // Who begins anew has no use for what broke off.
+        // An upload from the start does not need an interrupted one.
         state.partial.retain(|_, one| !one.is_of(holder, script) || one.idle_since.is_none());
         let count = |state: &State, of: &dyn Fn(&Partial) -> bool| {
             1 + state.partial.values().filter(|one| of(one)).count() as u64
@@ -207,7 +206,7 @@ impl Uploads {
         let nothing = UploadError::Offset { offset, received: 0 };
         let found = self.state.lock().longest(holder, script).map(|(id, one)| (id, one.file.clone()));
         let Some((id, file)) = found else { return Err(nothing) };
-        // After what the call before it is still writing.
+        // Waits for writes of the previous call.
         let held = file.lock();
         let mut state = self.state.lock();
         let Some(partial) = state.partial.get_mut(&id) else { return Err(nothing) };
@@ -226,18 +225,18 @@ impl Uploads {
         Ok(Writing { uploads: self.clone(), id, turn, file, is_over: false })
     }
 
-    /// How far the upload of `script` has come.
+    /// Progress of the upload of `script`.
     pub(crate) fn received(&self, holder: [u8; 32], script: Sha256Digest) -> Option<Received> {
         let state = self.state.lock();
         state.longest(holder, script).map(|(_, one)| Received { bytes: one.bytes, size: one.size })
     }
 
-    /// Bytes of what `holder` has sent of other scripts than `script`.
+    /// Bytes of `holder`'s incomplete uploads, except of `script`.
     pub(crate) fn bytes_of_others(&self, holder: [u8; 32], script: Sha256Digest) -> u64 {
         self.state.lock().bytes(|one| one.holder == holder && one.script != script)
     }
 
-    /// Drops what has lain there for too long.
+    /// Drops expired uploads.
     pub(crate) fn expire(&self) {
         let mut state = self.state.lock();
         let expired = |one: &Partial| one.idle_since.is_some_and(|since| since.elapsed() >= self.keep);
@@ -247,8 +246,7 @@ impl Uploads {
         self.dropped.with_label_values(&[Dropped::Expired.into_str()]).inc_by(gone.len() as u64);
     }
 
-    /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for
-    /// `holder`.
+    /// Drops idle uploads, oldest first, until `used` fits into `max` for all and a part of it for `holder`.
     fn evict_for_space(
         &self,
         state: &mut State,
@@ -293,7 +291,7 @@ impl Partial {
 }
 
 impl Writing {
-    /// Adds `piece`; gives how many bytes are there then. Blocks on the disk.
+    /// Adds `piece`; returns the received bytes. Blocks on the disk.
     pub(crate) fn add(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
         self.added(cache, piece).inspect_err(|error| self.uploads.count_refused(error))
     }
@@ -328,7 +326,7 @@ impl Writing {
         Ok(())
     }
 
-    /// How many bytes are there, and their digest. Blocks on the disk.
+    /// The number of received bytes, and their digest. Blocks on the disk.
     pub(crate) fn digest(&self) -> (u64, Sha256Digest) {
         let file = self.file.lock();
         (file.bytes(), Sha256Digest(file.sha256()))
@@ -342,7 +340,7 @@ impl Writing {
         })
     }
 
-    /// Drops the bytes: the upload is done, or nothing can come of it.
+    /// Drops the bytes: the upload is complete or hopeless.
     pub(crate) fn discard(&mut self) {
         self.is_over = true;
     }

@@ -1,4 +1,4 @@
-//! The compile itself: in workers of the pool, for as long as somebody wants it.
+//! The compile: in workers of the pool, while any caller wants it.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ use crate::{
     order::Order,
 };
 
-/// Address space of a baseline compile, bytes, at most.
+/// Maximum address space of a baseline compile, bytes.
 const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 impl Shared {
-    /// The compile itself, in a worker; the library has been checked.
+    /// Compiles in a worker; checks the library.
     pub(crate) async fn work(&self, order: &Order, elf: Bytes) -> Result<Worked, CompileError> {
         let queue = self.limits.queue_time_max;
         let waiting = self.metrics.waits();
@@ -37,7 +37,7 @@ impl Shared {
         let busy = || CompileError::Busy(millis(queue));
         let Ok(Ok(slot)) = slot else { return Err(busy()) };
         let is_full = order.tier == CodeTier::Full;
-        // Parts of a big script go to workers that nobody else waits for.
+        // Parts of a big script use otherwise idle workers.
         let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
         let spare = (1..=more).rev().find_map(|more| self.slots.clone().try_acquire_many_owned(more).ok());
         let workers = 1 + spare.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -48,7 +48,7 @@ impl Shared {
         }
         let job =
             CompileJob { options: order.options, task: stage.into(), hints: order.hints.clone(), limits };
-        // The pool ends it by its own limits; the rest is for a zygote that is being replaced.
+        // The pool enforces its own limits; the extra time is for a zygote being replaced.
         let recall = Recall::default();
         let wall = Duration::from_millis(limits.wall_ms_max * COMPILE_WALL_TIMES);
         let until = recall.until(Instant::now() + wall + queue);
@@ -57,7 +57,7 @@ impl Shared {
             let mut worked = compile(&pool, &job, &elf, workers, until.clone());
             if let Ok(Verdict::FalseReport { detail }) = &worked {
                 tracing::error!(detail, "a compile worker's report was false");
-                // Nobody pays for it.
+                // Nobody is charged for it.
                 began = Instant::now();
                 worked = compile(&pool, &job, &elf, workers, until);
             }
@@ -65,7 +65,7 @@ impl Shared {
             if !matches!(&worked, Ok(Verdict::FalseReport { .. })) {
                 account.compiled(charged);
             }
-            // Held until the workers are gone, also when nobody waits for them any more.
+            // Held until the workers are gone, even if all callers have gone away.
             drop((slot, spare));
             worked.map(|verdict| (verdict, charged))
         });
@@ -84,11 +84,11 @@ impl Shared {
     }
 }
 
-/// What a compile gave.
+/// Result of a compile.
 pub(crate) struct Worked {
     pub(crate) summary: CompileSummary,
     pub(crate) library: Sealed,
-    /// What its tenant was charged for.
+    /// Time charged to its tenant.
     pub(crate) charged: Duration,
 }
 
@@ -106,7 +106,7 @@ pub(crate) enum WorkError {
 }
 
 impl WorkError {
-    /// Whether it may go well later.
+    /// Whether it may succeed later.
     pub(crate) fn is_for_now(&self) -> bool {
         match self {
             Self::Seal(error) => is_exhausted(error),
@@ -116,7 +116,7 @@ impl WorkError {
     }
 }
 
-/// The compile itself; the pool has checked the library. Blocks.
+/// Compiles; the pool has checked the library. Blocks.
 fn compile(
     pool: &Pool,
     job: &CompileJob,

@@ -1,4 +1,4 @@
-//! Puts the service together: its workers before tokio starts, the rest within it.
+//! Assembles the service: its workers before tokio starts, the rest inside the runtime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,25 +36,25 @@ pub const PROFILES: &str = "antares.v1.ProfileService";
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-run-worker";
 
-/// Name of the task that looks after the service: its health, its keys.
+/// Name of the task that watches the service's health and keys.
 const HEALTH: &str = "runner health";
 
-/// How often it is looked whether the zygote is there.
+/// Interval between checks that the zygote is alive.
 const HEALTH_STEP: Duration = Duration::from_millis(500);
 
 /// Starts the zygote of run workers. Call it before tokio's runtime starts.
 ///
 /// # Errors
-/// The worker binary is not there or does not pass its self-test.
+/// The worker binary is missing or fails its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     give_large_blocks_back();
     Pool::start(pool_config(config)?)
 }
 
-/// What the pool of run workers is made of.
+/// Configuration of the pool of run workers.
 ///
 /// # Errors
-/// The worker binary is not there.
+/// The worker binary is missing.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     let pool = antares_serve::pool_config(config, WORKER, config.runner.workers_max, RUN_MEMORY_BYTES_MAX)?;
     Ok(PoolConfig { reuse: reuse(&config.runner), ..pool })
@@ -78,7 +78,7 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     routes.add_service(service).add_service(profiles)
 }
 
-/// The service alone, with those of compilers, whose calls `source` passes on. Call it within the runtime.
+/// The service alone, plus the compiler services that `source` proxies. Call it within the runtime.
 #[must_use]
 pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     App {
@@ -91,14 +91,14 @@ pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     }
 }
 
-/// Tells `health` whether runs can be made, and sends profiles to where the configuration says, for as long as
-/// the runtime lives. Call it within the runtime.
+/// Reports to `health` whether runs are possible, and pushes profiles to the configured receiver, while the
+/// runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
     push::start(&runner);
     keep(HEALTH, move || supervise(runner.clone(), health.clone()));
 }
 
-/// Tells `health` whether compilers can be reached. Call it within the runtime.
+/// Reports to `health` whether compilers are reachable. Call it within the runtime.
 pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
     keep("compiler health", move || {
         let (source, health) = (source.clone(), health.clone());
@@ -121,11 +121,11 @@ async fn supervise(runner: Runner, health: Health) {
         health.set(SERVICE, runner.is_ready()).await;
         health.set_beyond_help("run workers", runner.scheduler.pool.is_beyond_help()).await;
         let looked = runner.clone();
-        // A look that fails is told by it, and made again.
+        // A failed poll reports itself, and the loop polls again.
         if blocking(move || looked.poll_keys()).await.is_some() {
             beat(HEALTH);
         }
-        // They are in memory.
+        // Both work from memory alone.
         health.set(PROFILES, true).await;
         health.set(ADMIN, true).await;
     }
@@ -135,7 +135,7 @@ async fn supervise(runner: Runner, health: Health) {
 mod tests {
     use super::*;
 
-    /// They stand in both crates, which do not know each other.
+    /// Both crates define them, and neither depends on the other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_the_pool() {
         assert_eq!(reuse(&RunnerSection::default()), Reuse::default());

@@ -1,4 +1,4 @@
-//! Scripts and their native code, ready to be loaded: resolved once for all who ask at the same time.
+//! Scripts and their native code, ready to load. Concurrent callers share one resolution.
 
 pub(crate) mod bailouts;
 mod feedback;
@@ -32,10 +32,10 @@ use crate::{
     source::{ArtifactSource, SourceError},
 };
 
-/// Gets scripts and their native code, and knows which of it is of no use.
+/// Fetches scripts and their native code, and tracks unusable native code.
 pub(crate) struct Artifacts {
     source: Arc<dyn ArtifactSource>,
-    /// Of the keys that what is ready was verified with.
+    /// Generation of the keys that verified the cached files.
     generation: AtomicU64,
     refused: IntCounterVec,
     script_bytes_max: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Artifacts {
 }
 
 impl Artifacts {
-    /// What `source` has, of which as much is kept ready as `limits` say.
+    /// Artifacts from `source`, cached within `limits`.
     pub(crate) fn new(
         source: Arc<dyn ArtifactSource>,
         limits: &RunnerSection,
@@ -72,24 +72,24 @@ impl Artifacts {
         artifacts
     }
 
-    /// Whether a program of so many bytes is worth asking for.
+    /// Whether a program of this many bytes is worth requesting.
     pub(crate) fn is_within_limits(&self, bytes: usize) -> bool {
         bytes as u64 <= self.script_bytes_max
     }
 
-    /// Takes trusted keys that have changed. Reads a file.
+    /// Reloads the trusted keys if they changed. Reads a file.
     pub(crate) fn poll_keys(&self) {
         if let Some(Err(error)) = self.source.trust().map(|trust| trust.poll()) {
             tracing::error!(error = chain(&error), "changed keys are invalid; the old ones stay in force");
         }
     }
 
-    /// Puts native code into quarantine, because of what `detail` says.
+    /// Quarantines native code for the reason in `detail`.
     pub(crate) fn bar(&self, used: &[Used], detail: &str) {
         self.ready.bar(used, detail);
     }
 
-    /// What the end of a worker that ran the native code `keys` means.
+    /// Interprets the end of a worker that ran the native code `keys`.
     pub(crate) fn judge<R>(
         &self,
         leased: Leased<Verdict<R>>,
@@ -109,7 +109,7 @@ impl Artifacts {
             }
             Verdict::FalseReport { detail } => Err(ExecuteError::FalseReport { detail }),
             Verdict::WorkerLost { detail } => {
-                // If its native code is to blame, the next call shall not meet the same copy.
+                // If its native code is to blame, the next call must not get the same copy.
                 keys.iter().for_each(|used| self.ready.remove_library(*used));
                 Err(ExecuteError::WorkerLost { detail })
             }

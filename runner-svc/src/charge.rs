@@ -1,4 +1,4 @@
-//! After a run: what it cost, for its tenant and for traces.
+//! After a run: its cost, for its tenant and for traces.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,21 +8,21 @@ use antares_pool::{
 };
 use antares_serve::{Account, fact, past_span};
 
-/// What a shadow run costs whoever asked for it, also if nobody waits for its end.
+/// Charges a shadow run to its requester, even if the requester has gone away.
 pub(crate) struct Bill<'a> {
     account: &'a Account,
     began: Instant,
-    /// None if it told none: then its time counts.
+    /// None if it reported none: then its time counts.
     cycles: Option<u64>,
 }
 
 impl<'a> Bill<'a> {
-    /// Of a run that begins now.
+    /// For a run that starts now.
     pub(crate) fn begin(account: &'a Account) -> Self {
         Self { account, began: Instant::now(), cycles: None }
     }
 
-    /// It told so many cycles.
+    /// Records the reported cycles.
     pub(crate) fn reported(&mut self, cycles: u64) {
         self.cycles = Some(cycles);
     }
@@ -37,7 +37,7 @@ impl Drop for Bill<'_> {
     }
 }
 
-/// Charges a run: its cycles, or where it told none the time that it had.
+/// Charges a run: its cycles, or its time if it reported none.
 pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: Duration, cycles_max: u64) {
     match verdict {
         Verdict::Done(report) => account.ran(1, report.cycles, time),
@@ -46,7 +46,7 @@ pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: 
     }
 }
 
-/// Charges runs that told their cycles, and the one that did not for the time, if there was one.
+/// Charges the cycles of runs that reported them, and the time of the one that did not, if any.
 pub(crate) fn charge_batch(
     account: &Account,
     BatchEnd { reports, verdict }: &BatchEnd,
@@ -67,7 +67,7 @@ pub(crate) fn charge_batch(
     }
 }
 
-/// Charges a verification: its cycles, or where it told none the time that it had.
+/// Charges a verification: its cycles, or its time if it reported none.
 pub(crate) fn charge_verification(
     account: &Account,
     verdict: &Verdict<VerifyReport>,
@@ -81,7 +81,7 @@ pub(crate) fn charge_verification(
     }
 }
 
-/// The worker's own times as spans: it ended about now, ran before that, and loaded before that.
+/// Records the worker's own times as spans: loading, then running, which ended about now.
 pub(crate) fn record_spans(report: &RunReport) {
     let (load, run) = (Duration::from_micros(report.load_us), Duration::from_micros(report.run_us));
     let end = SystemTime::now();

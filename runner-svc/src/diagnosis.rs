@@ -1,4 +1,4 @@
-//! What is told of why a script failed, and how much of it there may be.
+//! The explanation of a script's failure, and its limits.
 
 pub(crate) mod diagnose;
 
@@ -9,7 +9,7 @@ use std::sync::{
 
 use strum::{IntoStaticStr, VariantNames};
 
-/// What a second run told of why the first failed.
+/// What a second run reported about why the first failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Diagnosed {
     Told { summary: String, json: String },
@@ -20,23 +20,23 @@ pub(crate) enum Diagnosed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Missing {
-    /// The first run was ended from outside.
+    /// The first run was stopped from outside.
     Unfinished,
-    /// No instruction was run.
+    /// No instruction ran.
     NothingRan,
-    /// Others of the same batch have theirs.
+    /// Other runs of the same batch used up the diagnoses.
     TooMany,
     Quota,
     WorkersBusy,
     Deadline,
     WorkerLost,
-    /// It does not fit, however it is shortened.
+    /// It does not fit, even shortened.
     TooLong,
-    /// The second run ended otherwise: native code was wrong, and is not run any more.
+    /// The second run ended differently: native code was wrong, and no longer runs.
     Different,
 }
 
-/// How many runs of a call may still be told why they failed.
+/// The number of diagnoses that a call may still make.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
 
@@ -45,7 +45,7 @@ impl Budget {
         Self(Arc::new(AtomicUsize::new(diagnoses)))
     }
 
-    /// Whether there is one more, which is taken.
+    /// Takes one diagnosis from the budget, if any remains.
     pub(crate) fn take(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Both services in one process, on one listener: what `antares serve` does.
+//! Both services in one process, on one listener: `antares serve`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum EmbeddedError {
     /// Run workers.
     #[error("run workers")]
     Runner(#[source] PoolError),
-    /// What the runner service is made of.
+    /// Building the runner service.
     #[error(transparent)]
     Build(#[from] crate::BuildError),
     /// Runtime, logs, listener.
@@ -34,7 +34,7 @@ pub struct Pools {
     run: antares_pool::Pool,
 }
 
-/// Both services, put together.
+/// Both services, assembled.
 pub struct Both {
     /// The compiler service.
     pub compiler: antares_compiler_svc::Compiler,
@@ -42,18 +42,18 @@ pub struct Both {
     pub runner: crate::Runner,
 }
 
-/// What a configuration means for both services in one process.
+/// Checks a configuration for both services in one process.
 ///
 /// # Errors
-/// Every mistake, with its key.
+/// Every error, with its key.
 pub fn check_config(file: &ConfigFile) -> Result<Config, ConfigError> {
     file.check(Role::Both, &runner::layer_names())
 }
 
-/// What the pools of both services are made of, by what their workers do.
+/// Configurations of both services' pools, by the work of their workers.
 ///
 /// # Errors
-/// A worker binary is not there.
+/// A worker binary is missing.
 pub fn pool_configs(config: &Config) -> Result<[(&'static str, PoolConfig); 2], PoolError> {
     Ok([("run", runner::pool_config(config)?), ("compile", compiler::pool_config(config)?)])
 }
@@ -61,17 +61,17 @@ pub fn pool_configs(config: &Config) -> Result<[(&'static str, PoolConfig); 2], 
 /// Starts the zygotes. Call it before tokio's runtime starts.
 ///
 /// # Errors
-/// A worker binary is not there or does not pass its self-test.
+/// A worker binary is missing or fails its self-test.
 pub fn start_pools(config: &Config) -> Result<Pools, EmbeddedError> {
     let compile = compiler::start_pool(config).map_err(compiler::StartError::from)?;
     let run = runner::start_pool(config).map_err(EmbeddedError::Runner)?;
     Ok(Pools { compile, run })
 }
 
-/// Opens the store and puts both services together. Blocks while the store opens.
+/// Opens the store and assembles both services. Blocks while the store opens.
 ///
 /// # Errors
-/// The store cannot be opened, or keys are of no use.
+/// The store cannot be opened, or keys are invalid.
 pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, EmbeddedError> {
     metrics.build_info(&build_facts());
     let compiler = compiler::build(config, pools.compile, metrics)?;
@@ -100,8 +100,8 @@ impl Both {
         }
     }
 
-    /// Tells `health` how both do, and sends profiles where the configuration says. Call it within the
-    /// runtime.
+    /// Reports the health of both to `health`, and pushes profiles to the configured receiver. Call it within
+    /// the runtime.
     pub fn watch_health(&self, health: &Health) {
         compiler::watch_health(self.compiler.clone(), health.clone());
         runner::watch_health(self.runner.clone(), health.clone());

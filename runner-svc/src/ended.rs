@@ -19,15 +19,15 @@ use crate::{
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended<R = RunReport> {
-    /// The worker told.
+    /// The worker reported.
     Reported(R),
-    /// Its wall time was over.
+    /// It exceeded its wall time.
     DeadlineExceeded,
     /// It violated the sandbox policy.
     SandboxViolation { detail: String },
 }
 
-/// An execution that came to an end.
+/// An execution that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Execution {
     pub(crate) script: Sha256Digest,
@@ -35,11 +35,11 @@ pub(crate) struct Execution {
     pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
-    /// Waiting for a worker, and the ways to it and back.
+    /// Waiting for a worker, and the transfers to it and back.
     pub(crate) queue: Duration,
     /// From its arrival to its end.
     pub(crate) wall: Duration,
-    /// As in the job; none where runs are not sampled.
+    /// As in the job; none if runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
     pub(crate) diagnosis: Option<Diagnosed>,
@@ -70,7 +70,7 @@ pub(crate) enum ExecuteError {
     Internal,
 }
 
-/// What a worker told of a transaction.
+/// A worker's report on a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Verified {
     pub(crate) outcome: VerifyOutcome,
@@ -80,12 +80,12 @@ pub(crate) struct Verified {
     pub(crate) run_us: u64,
 }
 
-/// How a second run ended.
+/// Result of a second run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Found {
     Equal,
     Different,
-    /// There was no room or no time for it.
+    /// No capacity or no time for it.
     PassedOver,
 }

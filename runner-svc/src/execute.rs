@@ -1,5 +1,5 @@
-//! One execution, from a checked order to how the script ended: get the script, get native code, wait for a
-//! worker, run.
+//! One execution, from a checked order to its end: fetch the script, fetch native code, wait for a worker,
+//! run.
 
 pub(crate) mod batch;
 pub(crate) mod order;
@@ -39,8 +39,8 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker
-    /// at once.
+    /// Runs `order`. The caller waits until `deadline` at most. A caller that goes away earlier frees its
+    /// worker at once.
     pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let started = Instant::now();
         let steps = self.steps(order, deadline);

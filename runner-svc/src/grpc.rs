@@ -1,4 +1,4 @@
-//! The services as gRPC tells of them: calls, sessions, and the border between wire types and ours.
+//! The gRPC services: calls, sessions, and the conversion between wire types and internal ones.
 
 pub(crate) mod answers;
 pub(crate) mod compiler_proxy;

@@ -1,4 +1,4 @@
-//! What the runner service counts.
+//! Metrics of the runner service.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     tenant_cache::HotStats,
 };
 
-/// All values of the label `outcome`: the verdicts, and then why there was none.
+/// All values of the label `outcome`: verdicts, then reasons for having none.
 const OUTCOMES: [&str; 11] = [
     "exit",
     "error",
@@ -31,7 +31,7 @@ const OUTCOMES: [&str; 11] = [
     "failed",
 ];
 
-/// All values of the label `outcome` of verifications: the verdicts, and then why there was none.
+/// All values of the label `outcome` of verifications: verdicts, then reasons for having none.
 const VERIFICATIONS: [&str; 11] = [
     "ok",
     "failed",
@@ -46,18 +46,18 @@ const VERIFICATIONS: [&str; 11] = [
     "internal",
 ];
 
-/// What became of a profile that was to be sent.
+/// Result of sending a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum PushResult {
     Sent,
-    /// The receiver did not take it.
+    /// The receiver refused it.
     Failed,
-    /// It was not tried, since the receiver did not take others or time was up.
+    /// Not sent, because the receiver refused others or time was up.
     Dropped,
 }
 
-/// What became of a program that was found hot.
+/// Result for a program found hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum HotResult {
@@ -88,7 +88,7 @@ pub(crate) struct RunnerMetrics {
     profile_mismatches: IntCounter,
 }
 
-/// Artifacts that were refused for their manifests.
+/// Artifacts refused for their manifests.
 pub(crate) fn refused_artifacts(metrics: &Metrics) -> IntCounterVec {
     metrics.counters_of(
         "antares_artifacts_refused_total",
@@ -178,7 +178,7 @@ impl RunnerMetrics {
         Counted::one_in(&self.queue_depth)
     }
 
-    /// Calls that wait for a worker.
+    /// Calls waiting for a worker.
     pub(crate) fn queue_depth(&self) -> u64 {
         u64::try_from(self.queue_depth.get()).unwrap_or(0)
     }
@@ -187,7 +187,7 @@ impl RunnerMetrics {
         self.fallbacks.with_label_values(&[fallback.into_str()]).inc();
     }
 
-    /// Programs with native code that go along with `runs` runs.
+    /// Records programs with native code that take part in `runs` runs.
     pub(crate) fn record_native(&self, tiers: impl Iterator<Item = CodeTier>, runs: u64) {
         tiers.for_each(|tier| self.native_runs.with_label_values(&[tier.name()]).inc_by(runs));
     }
@@ -196,7 +196,7 @@ impl RunnerMetrics {
         self.hot.with_label_values(&[result.into_str()]).inc();
     }
 
-    /// An execution that took `total` from the request to the answer.
+    /// Records an execution that took `total` from request to response.
     pub(crate) fn record(&self, result: &Result<Execution, ExecuteError>, total: Duration) {
         match result {
             Ok(execution) => {
@@ -212,8 +212,7 @@ impl RunnerMetrics {
         self.executions.with_label_values(&[error_name(error)]).inc();
     }
 
-    /// What an execution took beside its run. A compile that it waited for is no overhead, and has a metric
-    /// of its own.
+    /// Records an execution's time outside its run. A compile that it waited for has its own metric.
     fn record_overhead(&self, execution: &Execution, total: Duration) {
         let is_compiled = execution.native.is_some_and(|origin| origin.made_ms.is_some());
         if let Ended::Reported(report) = &execution.ended
@@ -239,8 +238,8 @@ impl RunnerMetrics {
         }
     }
 
-    /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is
-    /// a worker's word.
+    /// Records a run, or a script group of a transaction, that restarted in the interpreter. The worker
+    /// supplies the reason.
     fn record_restart(&self, reason: Option<&str>) {
         let known =
             reason.and_then(|reason| BailoutReason::ALL.into_iter().find(|known| known.name() == reason));
@@ -264,20 +263,20 @@ impl RunnerMetrics {
         }
     }
 
-    /// A run that went into the profiles; `wrong` are cycles by which its samples were off.
+    /// Records a run that entered the profiles; `wrong` is the error of its samples in cycles.
     pub(crate) fn record_samples(&self, is_sampled: bool, wrong: u64) {
         let name = if is_sampled { "yes" } else { "no" };
         self.profiled_runs.with_label_values(&[name]).inc();
         self.profile_mismatches.inc_by(u64::from(wrong > 0));
     }
 
-    /// A profile that was to be pushed.
+    /// Records a profile to be pushed.
     pub(crate) fn record_push(&self, result: PushResult) {
         self.pushes.with_label_values(&[result.into_str()]).inc();
     }
 }
 
-/// Exports how much the profiles take, and what they lost.
+/// Exports the size of the profiles and their losses.
 pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStats + Send + 'static) {
     let rows: [MetricRow<ProfilesStats>; 3] = [
         ("antares_profile_stacks", "Stacks of all stored profiles.", |now| now.nodes),
@@ -295,7 +294,7 @@ pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStat
     metrics.watch(rows, read);
 }
 
-/// Exports what is ready in memory, and how many artifacts are not run any more.
+/// Exports the cached files and the number of barred artifacts.
 pub(crate) fn export_ready(metrics: &Metrics, read: impl Fn() -> (HotStats, u64) + Send + 'static) {
     let rows: [MetricRow<(HotStats, u64)>; 5] = [
         ("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.", |(now, _)| now.bytes),
@@ -326,7 +325,7 @@ fn error_name(error: &ExecuteError) -> &'static str {
     }
 }
 
-/// Name of how a verification ended for metrics and logs.
+/// Name of a verification's result for metrics and logs.
 pub(crate) fn verification_name(result: Result<&Ended<Verified>, &ExecuteError>) -> &'static str {
     match result {
         Ok(ended) => verified_name(ended),

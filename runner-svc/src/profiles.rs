@@ -1,4 +1,4 @@
-//! Where the cycles of all runs were spent: kept, answered, pushed.
+//! Where the cycles of all runs were spent: stored, served, pushed.
 
 pub(crate) mod deltas;
 pub(crate) mod entry;
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Takes the samples of runs, if they are sampled.
+/// Collects the samples of runs, if they are sampled.
 pub(crate) struct Profiles {
     sample_cycles: u64,
     pub(crate) store: ProfileStore,
@@ -42,7 +42,7 @@ impl Profiles {
         profiles
     }
 
-    /// How many cycles lie between two samples; 0: there are none.
+    /// Cycles between two samples; 0 disables sampling.
     pub(crate) fn sample_cycles(&self) -> u64 {
         self.sample_cycles
     }
@@ -56,7 +56,7 @@ impl Profiles {
         }
     }
 
-    /// Adds cycles to the profiles, with the samples that there are of them.
+    /// Adds cycles to the profiles, with their samples if any.
     pub(crate) fn keep_samples(&self, tenant: &Arc<str>, script: Option<Sha256Digest>, run: RunCycles<'_>) {
         if self.sample_cycles == 0 {
             return;

@@ -1,18 +1,18 @@
-//! The race of the interpreter against a compile: a first run does not wait for native code that takes long,
-//! and whoever is done first has it.
+//! The race of the interpreter against a compile: a first run does not wait for a slow compile; the first to
+//! finish wins.
 //!
-//! What is decided here:
-//! * A run begins without native code only where the compile is long, nothing is stored and a worker is idle.
-//! * The compile waits for it: a head start, which ends when somebody else needs the code, or when the
-//!   interpreter ended without an answer.
-//! * Native code that comes before the answer overtakes the interpreter. Where none comes, the run goes on.
-//! * Code that came too late for this run is kept for later ones.
-//! * The interpreter's time counts where nobody has its answer: it was overtaken, the compile failed, or the
+//! Rules:
+//! * A run starts without native code only if the compile is long, nothing is stored and a worker is idle.
+//! * The compile gives it a head start, which ends when another caller needs the code or when the
+//!   interpreter ends without an answer.
+//! * Native code that arrives before the answer overtakes the interpreter. If none arrives, the run goes on.
+//! * Code that arrives too late for this run is cached for later ones.
+//! * The interpreter's time counts if its answer is unused: it was overtaken, the compile failed, or the
 //!   caller went away.
 //!
-//! What is left to callers: what a long compile is, how long its head start lasts, where code and workers
-//! come from, which ends of a run are answers, whom its time is charged to. Nothing here knows of gRPC, of
-//! scripts or of workers. Errors of either side end the race and are the caller's.
+//! Callers decide which compiles are long, how long a head start lasts, where code and workers come from,
+//! which results are answers, and whom to charge. Nothing here depends on gRPC, scripts or workers. Errors of
+//! either side end the race and reach the caller.
 
 use std::{
     fmt,
@@ -28,32 +28,32 @@ use tokio::{
 #[cfg(test)]
 mod tests;
 
-/// Native code that is on its way for one run: one piece or several.
+/// Pending native code for one run: one piece or several.
 pub(crate) trait PendingCode {
     /// Why the call cannot go on.
     type Error;
 
-    /// Waits until all has come, or all but what takes long. Gives whether something long is missing.
+    /// Waits for all pieces, or all but the slow ones. Returns whether slow ones are missing.
     fn until_long(&mut self) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 
-    /// Waits until all has come that comes in time.
+    /// Waits for all pieces that arrive in time.
     fn rest(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Lets long compiles that wait begin at once.
+    /// Starts deferred long compiles now.
     fn wake(&self);
 
-    /// How many pieces of native code are there.
+    /// Pieces of native code that have arrived.
     fn there(&self) -> usize;
 
-    /// Keeps ready what comes later: this run goes on without.
+    /// Caches late pieces in the background: this run goes on without them.
     fn keep_later(&mut self);
 }
 
-/// A worker for a run that begins without all of its native code, from `take_idle`; none where there is
-/// nothing to race against or nobody to do it: then all native code has come that does.
+/// A worker from `take_idle` for a run that starts without all of its native code. None if there is nothing
+/// to race against or no idle worker; then all native code that is available has arrived.
 ///
 /// # Errors
-/// That of the compile.
+/// The compile's error.
 pub(crate) async fn idle_worker<C: PendingCode, W>(
     compile: &mut C,
     take_idle: impl FnOnce() -> Option<W>,
@@ -69,31 +69,31 @@ pub(crate) async fn idle_worker<C: PendingCode, W>(
     Ok(worker)
 }
 
-/// A run in the interpreter, as the race sees it.
+/// An interpreted run in a race.
 pub(crate) struct EarlyRun<F, I, O> {
-    /// The run, from now to its end. Dropped where nobody needs it any more: then it is to stop.
+    /// The run, from now to its end. Dropping it must stop it.
     pub run: F,
-    /// Whether such an end is an answer. Native code may manage what the interpreter did not.
+    /// Whether a result is an answer. Native code may succeed where the interpreter did not.
     pub is_answer: I,
-    /// Told how long it ran where nobody has its answer.
+    /// Receives the run's time if its answer is unused.
     pub overtaken: O,
 }
 
-/// An answer, as a rule the interpreter's.
+/// An answer, usually the interpreter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interpreted<A> {
-    /// How it ended.
+    /// The result.
     pub answer: A,
-    /// When it began.
+    /// Start of the run.
     pub began: StdInstant,
 }
 
 impl<F, I, O> EarlyRun<F, I, O> {
-    /// The interpreter's answer, if it comes before native code that was missing, or if that does not come;
-    /// else there is more native code than when it began. A caller that goes away stops it.
+    /// Returns the interpreter's answer if it arrives before the missing native code, or if that fails; none
+    /// if native code arrived instead. A caller that goes away stops the run.
     ///
     /// # Errors
-    /// That of the compile; that of the run, if no native code came either.
+    /// The compile's error; the run's error, if no native code arrived either.
     pub(crate) async fn race<C, A>(self, compile: &mut C) -> Result<Option<Interpreted<A>>, C::Error>
     where
         C: PendingCode,
@@ -135,19 +135,19 @@ impl<F, I, O> EarlyRun<F, I, O> {
     }
 }
 
-/// Counts the time of a run until somebody hears of its end; tells it where nobody does.
+/// Measures a run until somebody receives its result; reports the time if nobody does.
 pub(crate) struct RunTimer<O: FnOnce(Duration)> {
     began: Instant,
     unheard: Option<O>,
 }
 
 impl<O: FnOnce(Duration)> RunTimer<O> {
-    /// Of a run that begins now. `unheard` is told how long it ran, if nobody hears of its end.
+    /// For a run that starts now. `unheard` receives its time if nobody receives its result.
     pub(crate) fn begin(unheard: O) -> Self {
         Self { began: Instant::now(), unheard: Some(unheard) }
     }
 
-    /// `answer`, as its caller gets it.
+    /// `answer` as the caller receives it.
     pub(crate) fn heard<A>(&mut self, answer: A) -> Interpreted<A> {
         self.unheard = None;
         Interpreted { answer, began: self.began.into_std() }
@@ -162,21 +162,21 @@ impl<O: FnOnce(Duration)> Drop for RunTimer<O> {
     }
 }
 
-/// The time that the interpreter has for itself before a long compile begins: both at once slow each other
-/// down where they share a core. For the compile. Dropped where there is none to wait for: another caller
-/// compiles already, or native code is there.
+/// The interpreter's time alone before a long compile starts: they slow each other down on a shared core.
+/// Held by the compile. Dropped if no compile follows: another caller already compiles, or native code is
+/// available.
 pub(crate) struct HeadStart {
     is_long: Box<dyn FnOnce() -> bool + Send>,
     time: Duration,
     begins: oneshot::Sender<()>,
 }
 
-/// Whether a long compile is about to begin. For its caller.
+/// Whether a long compile is about to start. Held by its caller.
 #[derive(Debug)]
 pub(crate) struct LongCompile(oneshot::Receiver<()>);
 
 impl HeadStart {
-    /// One of `time`, if `is_long` says so of the compile; it is not asked before.
+    /// A head start of `time`, if the compile is long. Evaluates `is_long` lazily.
     pub(crate) fn new(
         time: Duration,
         is_long: impl FnOnce() -> bool + Send + 'static,
@@ -185,11 +185,11 @@ impl HeadStart {
         (Self { is_long: Box::new(is_long), time, begins }, LongCompile(is_about))
     }
 
-    /// What is `stored`, if the compile is long; if nothing is, the interpreter may begin, and has its time
-    /// until `woken`. The compile is to begin after that.
+    /// Returns `stored` code if the compile is long. If there is none, gives the interpreter its time until
+    /// `woken`; the compile must start after that.
     ///
     /// # Errors
-    /// That of `stored`.
+    /// The error of `stored`.
     pub(crate) async fn stored_or_wait<T, E>(
         self,
         stored: impl Future<Output = Result<Option<T>, E>>,
@@ -200,7 +200,7 @@ impl HeadStart {
         }
         let stored = stored.await?;
         if stored.is_none() && self.begins.send(()).is_ok() {
-            // In time or not.
+            // Either result ends the wait.
             let _ = timeout(self.time, woken).await;
         }
         Ok(stored)
@@ -214,7 +214,7 @@ impl fmt::Debug for HeadStart {
 }
 
 impl LongCompile {
-    /// Waits until that is known. Once only.
+    /// Waits until that is known. Call it once only.
     pub(crate) async fn begins(&mut self) -> bool {
         (&mut self.0).await.is_ok()
     }

@@ -1,4 +1,4 @@
-//! The runner: what it is made of, each part with what it needs of the others.
+//! The runner and its components.
 
 use std::sync::Arc;
 
@@ -41,16 +41,16 @@ pub struct Runner {
     pub(crate) metrics: Arc<RunnerMetrics>,
 }
 
-/// Why there is no runner.
+/// Why building a runner failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The node cannot be asked.
+    /// The node client cannot be built.
     #[error("node.rpc")]
     Node(#[from] NodeError),
 }
 
 impl Runner {
-    /// A runner that gets things from `source` and works in `pool`.
+    /// A runner that fetches from `source` and runs in `pool`.
     ///
     /// # Errors
     /// The node's address is invalid.
@@ -102,33 +102,32 @@ impl Runner {
         Ok(Self { limits, executor, verifier, artifacts, scheduler, profiles, cells, metrics })
     }
 
-    /// Limits as configured.
+    /// Configured limits.
     #[must_use]
     pub fn limits(&self) -> &RunnerSection {
         &self.limits
     }
 
-    /// Calls that one more caller does well to have in progress now: two for each worker, less those that
-    /// wait.
+    /// Calls that one more caller should have in progress now: two for each worker, minus those waiting.
     pub(crate) fn recommended_calls(&self) -> u32 {
         let all = self.limits.workers_max as u64 * 2;
         let free = all.saturating_sub(self.metrics.queue_depth());
         u32::try_from(free).unwrap_or(u32::MAX).max(1)
     }
 
-    /// The fence around run workers.
+    /// Sandbox layers of run workers.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
         self.scheduler.pool.layers()
     }
 
-    /// Whether runs can be made now: the zygote is there.
+    /// Whether the zygote is alive, so that runs are possible.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.scheduler.pool.stats().zygote_pid.is_some()
     }
 
-    /// Takes trusted keys that have changed. Reads a file.
+    /// Reloads the trusted keys if they changed. Reads a file.
     pub(crate) fn poll_keys(&self) {
         self.artifacts.poll_keys();
     }

@@ -1,4 +1,4 @@
-//! Who runs next, and the workers that are leased to them.
+//! Decides who runs next, and leases workers.
 
 pub(crate) mod lease;
 pub(crate) mod queue;
@@ -21,7 +21,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// Gives tenants their turns, and leases them workers.
+/// Queues tenants fairly, and leases workers to them.
 pub(crate) struct Scheduler {
     slots: Arc<Queue>,
     pub(crate) pool: Pool,
@@ -30,13 +30,13 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// For `workers` at once of `pool`, and at most `queue_max` calls that wait.
+    /// Runs up to `workers` at once in `pool`, with at most `queue_max` waiting calls.
     pub(crate) fn new(pool: Pool, workers: usize, queue_max: usize, metrics: &Arc<RunnerMetrics>) -> Self {
         let slots = Arc::new(Queue::new(workers, queue_max));
         Self { slots, pool, spin: AdaptiveSpin::default(), metrics: metrics.clone() }
     }
 
-    /// Waits for the turn of `tenant`, which may have used up its quota by then. Gives how long that was.
+    /// Waits for the turn of `tenant`, whose quota may be used up by then. Returns the wait.
     pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
         tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let started = Instant::now();
@@ -46,33 +46,32 @@ impl Scheduler {
         Ok((slot.begin(tenant).map_err(ExecuteError::Quota)?, started.elapsed()))
     }
 
-    /// A turn for `tenant`, if a worker is idle.
+    /// A slot for `tenant`, if a worker is idle.
     pub(crate) fn idle_slot(&self, tenant: &Tenant) -> Option<Slot> {
         self.slots.try_acquire(tenant).and_then(|slot| slot.begin(tenant).ok())
     }
 }
 
-// How long a task looks for the answer to a short run before it hands the waiting over to a thread that may
-// block.
+// Adaptive spin: how long a task polls for the answer of a short run before a blocking thread waits for it.
 //
-// Handing over and back costs more than most short scripts take, and looking is in vain for long ones:
-// whether it was worth it lately decides.
+// The handover costs more than most short scripts take, but polling is wasted on long ones: recent success
+// decides.
 
-/// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
+/// Spin time: the way of a waking worker to its answer, and too short for other tasks to notice.
 const SPIN_MAX: Duration = Duration::from_micros(100);
-/// The same while nothing else runs or waits to run: handing over would be slower than most transactions are.
+/// The same while nothing else runs or waits: a handover would take longer than most transactions.
 const SPIN_ALONE_MAX: Duration = Duration::from_micros(400);
-/// Looks in vain, one after another, from which on only some are made.
+/// Consecutive misses after which only some runs spin.
 const MISSES_MAX: u32 = 4;
-/// Of these, one in so many.
+/// Of those, one in this many.
 const ONE_IN: u32 = 32;
 
-/// Looks in vain since the last one that was not.
+/// Misses since the last hit.
 #[derive(Debug, Default)]
 pub(crate) struct AdaptiveSpin(AtomicU32);
 
 impl AdaptiveSpin {
-    /// Looks for the end of `started` as long as is worth it, longer if it `is_alone`. Whether it is there.
+    /// Polls for the end of `started` while worthwhile, longer if it `is_alone`. Returns whether it ended.
     pub(crate) fn poll<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
         let time = self.now(is_alone);
         if time.is_zero() {
@@ -83,7 +82,7 @@ impl AdaptiveSpin {
         is_there
     }
 
-    /// How long to look this time.
+    /// Spin time for this run.
     fn now(&self, is_alone: bool) -> Duration {
         let misses = self.0.load(Ordering::Relaxed);
         if misses < MISSES_MAX || misses.is_multiple_of(ONE_IN) {
@@ -93,7 +92,7 @@ impl AdaptiveSpin {
         Duration::ZERO
     }
 
-    /// Notes whether a look was worth it.
+    /// Records whether spinning was worthwhile.
     fn record(&self, is_there: bool) {
         if is_there {
             self.0.store(0, Ordering::Relaxed);

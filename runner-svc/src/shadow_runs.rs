@@ -1,6 +1,5 @@
-//! Shadow runs: a share of native runs, and those for which a caller asks, are run again in the interpreter,
-//! by another worker, and compared. Code that is wrong where no fence notices is found, taken out of use, and
-//! told of.
+//! Shadow runs: another worker repeats some native runs, and those that callers select, in the interpreter,
+//! and compares them. That finds wrong code that the sandbox misses, bars it and reports it.
 
 use std::{
     num::NonZeroU64,
@@ -26,13 +25,13 @@ use crate::{
     verify::order::ExtraFiles,
 };
 
-/// How much longer than the native run's limit the interpreter may take.
+/// Factor by which the interpreter may exceed the native run's limit.
 const TIMES_LONGER: u32 = 4;
 
-/// Runs that the lot fell on and that are run again at once; beyond that they are passed over.
+/// Randomly drawn runs repeated at once; beyond that they are skipped.
 const AT_ONCE: usize = 2;
 
-/// Which runs are run again, and what came of it.
+/// Selects runs to repeat, and counts the results.
 pub(crate) struct ShadowRuns {
     one_in: Option<NonZeroU64>,
     places: Arc<Semaphore>,
@@ -41,7 +40,7 @@ pub(crate) struct ShadowRuns {
     scheduler: Arc<Scheduler>,
 }
 
-/// Native work that is to be done again.
+/// Native work to be repeated.
 pub(crate) struct ShadowRun<A> {
     work: A,
     time: Duration,
@@ -49,7 +48,7 @@ pub(crate) struct ShadowRun<A> {
 }
 
 impl ShadowRuns {
-    /// One in so many native runs, if any.
+    /// Repeats one in this many native runs, if any.
     pub(crate) fn new(
         one_in: Option<NonZeroU64>,
         artifacts: &Arc<Artifacts>,
@@ -62,8 +61,8 @@ impl ShadowRuns {
         Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results, artifacts, scheduler }
     }
 
-    /// What has to be known to do `runs` native runs again that may take `time` together, if the caller asks
-    /// or the lot falls on one.
+    /// Data for repeating `runs` native runs that may take `time` together, if the caller requests it or one
+    /// is drawn.
     pub(crate) fn draw<A>(
         &self,
         is_asked: bool,
@@ -76,9 +75,9 @@ impl ShadowRuns {
         (is_asked || is_drawn()).then(|| ShadowRun { work: work(), time, is_asked })
     }
 
-    /// Does again what told `first` and was run by the native code `used`, for `tenant`: before its caller's
-    /// answer if the caller asked, else behind it. Gives what is to be believed, and for a caller who asked
-    /// what came of it.
+    /// Repeats the work that reported `first` with the native code `used`, for `tenant`: before the response
+    /// if the caller requested it, otherwise in the background. Returns the trusted result and, if requested,
+    /// the outcome.
     pub(crate) async fn compare<A: Again>(
         self: &Arc<Self>,
         tenant: &Tenant,
@@ -102,7 +101,7 @@ impl ShadowRuns {
         (first, None)
     }
 
-    /// Gives what came of it, and what the interpreter told if that is another answer.
+    /// Returns the outcome, and the interpreter's report if it differs.
     async fn run_again<A: Again>(
         &self,
         tenant: &Tenant,
@@ -142,16 +141,16 @@ impl ShadowRuns {
     }
 }
 
-// What is done again in the interpreter, and in what two runs of it differ.
+// Work to repeat in the interpreter, and the differences between two runs of it.
 
-/// Work that can be done again, interpreted.
+/// Work that the interpreter can repeat.
 pub(crate) trait Again: Send + Sized + 'static {
     type Report: Clone + Send + Sync;
 
-    /// Does it in the interpreter. Gives nothing if that did not come to its end.
+    /// Runs it in the interpreter. Returns nothing if it did not end.
     fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Report>, PoolError>;
 
-    /// What the two told differently, in words.
+    /// The difference between the two reports, as text.
     fn difference(native: &Self::Report, interpreted: &Self::Report) -> Option<String>;
 
     fn cycles(told: &Self::Report) -> u64;
@@ -169,7 +168,7 @@ pub(crate) struct BatchAgain {
     pub(crate) elf: Arc<Sealed>,
 }
 
-/// All groups of a transaction that were asked for.
+/// All selected groups of a transaction.
 pub(crate) struct VerifyAgain {
     pub(crate) job: VerifyJob,
     pub(crate) files: ExtraFiles,
@@ -220,7 +219,7 @@ impl Again for VerifyAgain {
     type Report = Verified;
 
     fn run(&self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
-        // Whoever judges has never run what it judges.
+        // The judging worker has never run the code it judges.
         let (tier, libraries) = (Tier::Interpreter, Vec::new());
         let job = VerifyJob { tier, libraries, sample_cycles: 0, is_alone: true, ..self.job.clone() };
         Ok(match done(self.files.lease(|files| pool.verify(&job, files, until))?) {
@@ -263,14 +262,14 @@ fn words(report: &RunReport) -> String {
     format!("{:?}, {} + {} cycles", report.outcome, report.load_cycles, report.cycles)
 }
 
-/// Whether two runs told the same.
+/// Whether two runs reported the same.
 fn is_equal(first: &RunReport, second: &RunReport) -> bool {
     first.outcome == second.outcome
         && (first.cycles, first.load_cycles) == (second.cycles, second.load_cycles)
         && first.debug == second.debug
 }
 
-/// As [`is_equal`], for groups of a transaction.
+/// Like [`is_equal`], for groups of a transaction.
 fn are_equal(first: &GroupReport, second: &GroupReport) -> bool {
     let told = |group: &GroupReport| {
         let GroupReport { script_hash, kind, outcome, exit_code, cycles, .. } = group;

@@ -1,4 +1,4 @@
-//! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
+//! Sources of scripts and artifacts: a compiler in this process or one behind gRPC.
 
 pub(crate) mod compilers;
 #[cfg(feature = "embedded")]
@@ -15,77 +15,74 @@ use bytes::Bytes;
 use strum::{IntoStaticStr, VariantNames};
 use tonic::{Status, async_trait};
 
-/// A shared object as its source gives it.
+/// A shared object from its source.
 #[derive(Clone, Debug)]
 pub enum FetchedLibrary {
-    /// As another process has sent it. Nothing is believed before it is sealed and checked.
+    /// From another process. Untrusted until it is sealed and checked.
     Sent {
-        /// Its bytes.
         bytes: Bytes,
-        /// Digest that they must have.
+        /// Its expected digest.
         sha256: Sha256Digest,
     },
     /// Sealed and checked by a compiler in this process.
     Checked(Arc<Sealed>),
 }
 
-/// An artifact as its source gives it.
+/// An artifact from its source.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// Key under which the source has it.
+    /// Its key at the source.
     pub key: ArtifactKey,
-    /// Which generator made it.
+    /// The generator that made it.
     pub tier: CodeTier,
-    /// Digest of the hints that it was made with, if there were some.
+    /// Digest of its hints, if any.
     pub hints: Option<Sha256Digest>,
-    /// The shared object.
     pub library: FetchedLibrary,
-    /// What its compiler has signed about it.
+    /// The compiler's signed statement about it.
     pub manifest: Bytes,
-    /// Wall time of its compile, milliseconds, if it was compiled now.
+    /// Wall time of its compile in milliseconds, if it was compiled now.
     pub made_ms: Option<u64>,
 }
 
-/// The artifact that is wanted.
+/// A requested artifact.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Digest of the script.
     pub script: Sha256Digest,
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// The script's bytes, where they are at hand: then the source need not have them.
+    /// The script's bytes, if available: then the source need not have them.
     pub elf: Option<Bytes>,
-    /// An artifact of it that is at hand already.
+    /// An artifact of it that is already cached.
     pub known: Option<ArtifactKey>,
-    /// Only what is stored is wanted, no compile.
+    /// Requests only a stored artifact, no compile.
     pub is_stored: bool,
 }
 
 impl Wanted {
-    /// The best artifact of `script`, of which nothing is at hand.
+    /// The best artifact of `script`, with none cached.
     pub(crate) fn best(script: Sha256Digest, options: CompileOptions, elf: Option<Bytes>) -> Self {
         Self { script, options, elf, known: None, is_stored: false }
     }
 }
 
-/// Why a script or an artifact could not be had. Cloned to everybody who waited for it.
+/// Why a script or an artifact is unavailable. Cloned for all waiting callers.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SourceError {
     /// The source has no such script.
     #[error("script {0} is not stored")]
     ScriptNotFound(Sha256Digest),
-    /// The source says no; `status` is its answer, fit to be handed on.
+    /// The source refuses; `status` is its answer, fit for callers.
     #[error("{}", status.message())]
     NoArtifact {
-        /// What kind of no.
+        /// Kind of refusal.
         why: Fallback,
-        /// The source's own words, with details.
+        /// The source's own status, with details.
         status: Box<Status>,
     },
-    /// The source cannot be reached, or stopped in the middle.
+    /// The source is unreachable, or stopped midway.
     #[error("the compiler service cannot be reached: {0}")]
     Unavailable(String),
-    /// The source makes artifacts of another version than this runner takes.
+    /// The source makes artifacts of a version that this runner does not accept.
     #[error("the compiler service has key {found} for what is {expected} here: it is of another version")]
     OtherVersion {
         /// Key that this runner expects.
@@ -93,18 +90,18 @@ pub enum SourceError {
         /// Key that the source gave.
         found: ArtifactKey,
     },
-    /// What came is not what was asked for, or not a library of ours.
+    /// The artifact does not match the request, or is not a library of ours.
     #[error("what the compiler service sent is invalid: {0}")]
     Corrupt(String),
-    /// The script's native code made a worker break a rule of the fence.
+    /// A worker broke a sandbox rule while running the script's native code.
     #[error("native code {0} is in quarantine: a worker that ran it violated the sandbox policy")]
     Quarantined(ArtifactKey),
-    /// A fault of ours; the log has the particulars.
+    /// An internal error; the log has the details.
     #[error("internal error")]
     Internal,
 }
 
-/// Why a run that might have had native code had none.
+/// Why a run went without native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Fallback {
@@ -112,11 +109,11 @@ pub enum Fallback {
     CompileRefused,
     /// The compile took too long.
     CompileTimeout,
-    /// The compiler failed, its worker was lost, or what it gave is of no use.
+    /// The compiler failed, its worker was lost, or its artifact is invalid.
     CompileFailed,
-    /// The compiler service cannot be reached.
+    /// The compiler service is unreachable.
     SourceUnavailable,
-    /// No compile worker came free.
+    /// No compile worker became free.
     WorkersBusy,
     /// The tenant has used up its quota of compiles.
     Quota,
@@ -124,14 +121,14 @@ pub enum Fallback {
     Deadline,
     /// A worker that ran the script's native code violated the sandbox policy.
     Quarantined,
-    /// The last runs left the script's native code before their end, and began again.
+    /// The script's native code bailed out of the last runs, which restarted.
     LeavesEarly,
-    /// The interpreter, which began meanwhile, was done before the first compile.
+    /// The interpreter finished before the first compile.
     Compiling,
 }
 
 impl SourceError {
-    /// Why a run goes on without native code after this error; none if it cannot go on at all.
+    /// Why a run goes on without native code after this error; none if it cannot go on.
     pub(crate) fn fallback(&self) -> Option<Fallback> {
         match self {
             Self::ScriptNotFound(_) | Self::Internal => None,
@@ -146,30 +143,29 @@ impl SourceError {
 /// A source of scripts and artifacts.
 #[async_trait]
 pub trait ArtifactSource: Send + Sync + 'static {
-    /// The same for the calls of `account`.
+    /// The same source, for calls of `account`.
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource>;
 
     /// The bytes of a stored script. The caller checks them.
     ///
     /// # Errors
-    /// It is not stored, or the source cannot be reached.
+    /// It is not stored, or the source is unreachable.
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError>;
 
-    /// Whose native code is taken; none where everything that the source gives is.
+    /// Trusted signers of native code; none if everything from this source is trusted.
     fn trust(&self) -> Option<Arc<Trust>>;
 
-    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that
-    /// is at hand, or if only a stored one is wanted and there is none. The caller checks it.
+    /// The best artifact of a script that is available at once, compiled if needed. None if that is already
+    /// cached, or if only a stored one is wanted and none is. The caller checks it.
     ///
     /// # Errors
-    /// There is none.
+    /// No artifact is available.
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError>;
 
-    /// Tells what a run of a script has seen. Gives the digest of the hints that the next artifact is made
-    /// with.
+    /// Reports what a run of a script saw. Returns the digest of the hints for the next artifact.
     ///
     /// # Errors
-    /// It is not stored, or the source cannot be reached.
+    /// The script is not stored, or the source is unreachable.
     async fn learn(
         &self,
         script: Sha256Digest,

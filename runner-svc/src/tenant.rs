@@ -1,4 +1,4 @@
-//! Whose call it is: what was proven where callers are asked, else what the caller says.
+//! The tenant of a call: authenticated where callers must authenticate, otherwise as the caller claims.
 
 use std::sync::Arc;
 
@@ -6,11 +6,10 @@ use antares_config::TENANT_BYTES_MAX;
 use antares_serve::{Account, CallContext, Fault, TENANT};
 use tonic::Request;
 
-/// A tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
-    /// Of the caller: what it sees, and what it may use up.
+    /// The caller's account: its visibility and quotas.
     pub(crate) account: Account,
 }
 
@@ -23,8 +22,7 @@ impl Default for Tenant {
 /// The tenant of `request`.
 ///
 /// # Errors
-/// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and
-/// `-`.
+/// The name is empty, too long, duplicate, or has characters other than letters, digits, `.`, `_` and `-`.
 pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
     let account = CallContext::of(request).account();
     let mut values = request.metadata().get_all(TENANT).iter();

@@ -1,7 +1,7 @@
-//! What is cached in memory, each entry for the tenant whose call brought it.
+//! In-memory cache whose entries belong to the tenant that added them.
 //!
-//! A tenant finds its own entries alone. All tenants together have one budget. When it is used up, a tenant
-//! with more than its share gives way: one that brings entries without end evicts its own.
+//! A tenant sees only its own entries. All tenants share one budget. When it is used up, a tenant above its
+//! share is evicted: a tenant that adds entries without end evicts its own.
 
 use std::{
     collections::HashMap,
@@ -15,18 +15,18 @@ use antares_serve::Namespace;
 use parking_lot::Mutex;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, unsync::Cache};
 
-/// Bytes that the kernel gives a file at a time; as many for the records of a file.
+/// Bytes of a page, the unit of a file's memory; a file's metadata counts another page.
 const PAGE_BYTES: u64 = 4096;
 
-/// How long a tenant's share is kept for it after its last call.
+/// How long a tenant keeps its share after its last call.
 const SHARE_AGE_MAX: Duration = Duration::from_secs(600);
 
-/// What can be kept.
+/// A value that can be cached.
 pub(crate) trait Hot: Clone {
     /// Bytes of its file in memory.
     fn bytes(&self) -> u64;
 
-    /// Whether it may not be evicted now.
+    /// Whether it must not be evicted now.
     fn is_pinned(&self) -> bool {
         false
     }
@@ -38,7 +38,7 @@ impl Hot for Arc<Sealed> {
     }
 }
 
-/// Entries of all tenants, at most so many bytes and files. What is handed out outlives its eviction.
+/// Entries of all tenants, bounded in bytes and files. Values in use outlive their eviction.
 pub(crate) struct TenantCache<K, V> {
     charges: Charges,
     bytes_max: u64,
@@ -54,7 +54,7 @@ struct TypedCache<K, V> {
     misses: u64,
 }
 
-/// Numbers for metrics.
+/// Values for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HotStats {
     pub(crate) bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct HotStats {
     pub(crate) misses: u64,
 }
 
-/// What entries count: whole pages and one more, and at least their part of the files that there may be.
+/// Weights of entries: whole pages plus one, and at least their part of the file limit.
 #[derive(Clone, Copy, Debug)]
 struct Charges {
     least: u64,
@@ -81,13 +81,13 @@ impl<K, V: Hot> Weighter<(Namespace, K), V> for Charges {
     }
 }
 
-/// What each tenant has.
+/// Usage of each tenant.
 #[derive(Debug)]
 struct Shares {
     tenants: HashMap<Namespace, Share>,
-    /// What each tenant may have of a budget that is used up.
+    /// Each tenant's share of an exhausted budget.
     share: u64,
-    /// Of the files of all.
+    /// Bytes of all files.
     bytes: u64,
     now: Instant,
 }
@@ -99,7 +99,7 @@ struct Share {
 }
 
 impl Shares {
-    /// Notes an entry that counts `charge`. The budget is shared by tenants that used theirs lately.
+    /// Records an entry of weight `charge`. Recently active tenants share the budget.
     fn enter(&mut self, namespace: Namespace, charge: u64, bytes_max: u64) {
         self.now = Instant::now();
         let now = self.now;
@@ -119,7 +119,7 @@ impl Shares {
         }
     }
 
-    /// Whether a tenant's entries stay, whoever needs memory.
+    /// Whether a tenant's entries stay even when others need memory.
     fn is_within_share(&self, namespace: &Namespace) -> bool {
         self.tenants.get(namespace).is_some_and(|tenant| {
             tenant.charged <= self.share && self.now.duration_since(tenant.used) < SHARE_AGE_MAX
@@ -127,7 +127,7 @@ impl Shares {
     }
 }
 
-/// Whose entries are evicted.
+/// Selects the tenant whose entries are evicted.
 struct Fair {
     charges: Charges,
     shares: Arc<Mutex<Shares>>,
@@ -148,7 +148,7 @@ impl<K, V: Hot> Lifecycle<(Namespace, K), V> for Fair {
 }
 
 impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
-    /// None yet, of at most `bytes_max` bytes and `entries_max` files.
+    /// Empty, with at most `bytes_max` bytes and `entries_max` files.
     pub(crate) fn new(bytes_max: u64, entries_max: u64) -> Self {
         let charges = Charges { least: bytes_max / entries_max.max(1) };
         let (tenants, now) = (HashMap::new(), Instant::now());
@@ -163,7 +163,7 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         Self { charges, bytes_max, shares, state: Mutex::new(TypedCache { entries, hits: 0, misses: 0 }) }
     }
 
-    /// What the tenant keeps under `key`.
+    /// The tenant's value under `key`.
     pub(crate) fn get(&self, namespace: Namespace, key: K) -> Option<V> {
         let mut state = self.state.lock();
         let found = state.entries.get(&(namespace, key)).cloned();
@@ -176,7 +176,7 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         found
     }
 
-    /// What the tenant keeps and `is_wanted`; each counts as used.
+    /// The tenant's entries that are `is_wanted`; each counts as used.
     pub(crate) fn find(&self, namespace: Namespace, is_wanted: impl Fn(&V) -> bool) -> Vec<(K, V)> {
         let state = self.state.lock();
         let own = state.entries.iter().filter(|((of, _), value)| *of == namespace && is_wanted(value));
@@ -187,8 +187,8 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         found
     }
 
-    /// Keeps `value` for the tenant, in the place of what it kept under `key`. It is not kept where pinned
-    /// entries leave no capacity for it.
+    /// Stores `value` for the tenant under `key`, replacing any other. Skips it if pinned entries leave no
+    /// capacity.
     pub(crate) fn put(&self, namespace: Namespace, key: K, value: V) {
         let id = (namespace, key);
         let mut state = self.state.lock();
@@ -211,7 +211,6 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         self.take_out(&mut self.state.lock(), &(namespace, key));
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         state.entries.clear();
@@ -243,7 +242,7 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    /// Of 60 KiB, which counts 64.
+    /// 60 KiB, which count as 64.
     #[derive(Clone, Debug, Default)]
     struct Block(Arc<AtomicBool>);
 
@@ -257,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Capacity for so many blocks.
+    /// Capacity for this many blocks.
     fn cache(blocks: u64) -> TenantCache<u32, Block> {
         TenantCache::new(blocks * 64 * KIB, 100)
     }

@@ -1,4 +1,4 @@
-//! One verification, from a checked order to how the scripts ended: read the transaction, get native code of
+//! One verification, from a checked order to its scripts' results: parse the transaction, get native code of
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
@@ -39,27 +39,26 @@ use crate::{
     },
 };
 
-/// A verification that came to an end.
+/// A verification that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Verification {
     pub(crate) ended: Ended<Verified>,
     pub(crate) programs: Vec<ProgramUse>,
-    /// Hot programs without native code that the programs above are not.
+    /// Hot programs without native code, in addition to the programs above.
     pub(crate) interpreted: Vec<Interpreted>,
     pub(crate) parse: Duration,
-    /// Finding cells and native code.
+    /// Time to find cells and native code.
     pub(crate) fetch: Duration,
-    /// Waiting for a worker, and the ways to it and back.
+    /// Waiting for a worker, and the transfers to it and back.
     pub(crate) queue: Duration,
     /// From its arrival to its end.
     pub(crate) wall: Duration,
-    /// What the sample points followed from; none where runs are not sampled.
+    /// Salt of the sample points; none if runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
     pub(crate) diagnosis: Option<Diagnosed>,
 }
 
-/// Verifies transactions.
 pub(crate) struct TransactionVerifier {
     pub(crate) reader: TransactionReader,
     pub(crate) artifacts: Arc<Artifacts>,
@@ -72,7 +71,7 @@ pub(crate) struct TransactionVerifier {
 }
 
 impl TransactionVerifier {
-    /// Verifies what `order` says. Waits as [`Executor::execute`](crate::execute::Executor::execute) does.
+    /// Verifies `order`. Waits like [`Executor::execute`](crate::execute::Executor::execute).
     pub(crate) async fn verify(
         &self,
         order: VerifyOrder,
@@ -149,8 +148,7 @@ impl TransactionVerifier {
         })
     }
 
-    /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were
-    /// hot.
+    /// Stores a worker's by-products for later runs. Returns the verdict and the hot programs.
     fn take_in(
         &self,
         order: &VerifyOrder,
@@ -194,7 +192,7 @@ fn native_cycles(groups: &[GroupReport]) -> u64 {
     groups.iter().map(|group| group.native_cycles).fold(0, u64::saturating_add)
 }
 
-/// The worker's own times as spans: it ended about now, ran before that, and read before that.
+/// Records the worker's own times as spans: reading, then running, which ended about now.
 fn record_spans(read_us: u64, run_us: u64) {
     let (read, run) = (Duration::from_micros(read_us), Duration::from_micros(run_us));
     let end = std::time::SystemTime::now();

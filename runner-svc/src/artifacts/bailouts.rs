@@ -1,5 +1,5 @@
-//! Bailouts: which native code is left before its end, run after run. Its script begins in the interpreter.
-//! Other native code of the script, as new hints give, has another key and begins anew.
+//! Bailouts: native code that bails out run after run. Its script then starts in the interpreter. Other
+//! native code of the script, compiled with new hints, has another key and starts over.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::limits::EARLY_LIBRARIES_MAX;
 
-/// Libraries that ran, of each tenant for itself: what one runs slows nobody else down.
+/// Libraries that ran, per tenant: one tenant's inputs slow down no other tenant.
 #[derive(Debug, Default)]
 pub(crate) struct Bailouts(Mutex<State>);
 
@@ -30,18 +30,18 @@ impl TenantsCode {
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<TenantsCode, EarlyBailouts>,
-    /// The same, each once, oldest first.
+    /// The same entries, oldest first.
     order: VecDeque<TenantsCode>,
 }
 
 impl Bailouts {
-    /// Whether a run begins in the interpreter, though this library is there.
+    /// Whether a run starts in the interpreter although this library is available.
     pub(crate) fn begins_interpreted(&self, runs: TenantsCode) -> bool {
         let mut state = self.0.lock();
         state.known.get_mut(&runs).is_some_and(EarlyBailouts::begins_interpreted)
     }
 
-    /// Notes what a run with a library says of it.
+    /// Records how a run with a library ended.
     pub(crate) fn record(&self, runs: TenantsCode, end: NativeEnd) {
         let mut state = self.0.lock();
         if let Some(known) = state.known.get_mut(&runs) {
@@ -77,7 +77,7 @@ mod tests {
         let bailouts = Bailouts::default();
         let mut spared = 0;
         for call in 0..1000 {
-            // A stranger's runs fail, or leave native code and exit.
+            // Another tenant's runs fail, or bail out of native code and exit.
             let hostile = [NativeEnd::Unknown, NativeEnd::Left][call / 4 % 2];
             if !bailouts.begins_interpreted(library(0)) {
                 bailouts.record(library(0), hostile);

@@ -1,5 +1,4 @@
-//! Profile feedback: what runs teach of native code, where scripts were seen to go and which code they leave
-//! before their end.
+//! Profile feedback from runs: branches that native code did not know, and native code that bails out.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::{
 };
 
 impl Artifacts {
-    /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
+    /// Reports what a run of `native` saw for the first time to the source, in the background.
     pub(crate) fn learn_from(
         self: &Arc<Self>,
         account: &Account,
@@ -51,14 +50,14 @@ impl Artifacts {
         });
     }
 
-    /// Notes what a run says of its native code.
+    /// Records how a run's native code ended.
     pub(crate) fn record_end(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
         if let Some(native) = native {
             self.bailouts.record(TenantsCode::of(account, native.key), report.into());
         }
     }
 
-    /// The same of the libraries of a transaction, by their number in its job, of each group.
+    /// Records the same for a transaction's libraries, by their number in its job, for each group.
     pub(crate) fn record_ends(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
         for (number, end) in ran {
             if let Some(native) = usize::try_from(number).ok().and_then(|number| libraries.get(number)) {
@@ -67,12 +66,12 @@ impl Artifacts {
         }
     }
 
-    /// Whether a run begins without this native code, since it is known to be left before its end.
+    /// Whether a run skips this native code because it is known to bail out.
     pub(crate) fn bails_out_early(&self, account: &Account, tier: Tier, native: &Native) -> bool {
         tier == Tier::Auto && self.bailouts.begins_interpreted(TenantsCode::of(account, native.key))
     }
 
-    /// Native code, unless it is known to be left before its end.
+    /// Native code, unless it is known to bail out.
     pub(crate) fn unless_early_bailout(
         &self,
         account: &Account,

@@ -1,5 +1,5 @@
-//! What runs find out about scripts: where they went that native code did not know. The source of artifacts
-//! gets to know it, and gives better ones from then on.
+//! Branches of scripts that runs saw and native code did not know. Reports reach the artifact source, which
+//! then compiles better artifacts.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX};
 
-/// A script as it is compiled, for all or for one tenant.
+/// A script as compiled for all tenants or for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Subject {
     script: Sha256Digest,
@@ -17,13 +17,13 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// For this tenant, where it has native code of its own.
+    /// For this tenant, if it has its own native code.
     pub(crate) fn of(account: &Account, script: Sha256Digest, options: CompileOptions) -> Self {
         Self { script: Sha256Digest(account.salt().apply(script.0)), options }
     }
 }
 
-/// What is known of scripts: with which hints they are compiled.
+/// The hints with which known scripts are compiled.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHints(Mutex<State>);
 
@@ -36,21 +36,21 @@ struct State {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Digest of the hints, if there are some.
+    /// Digest of the hints, if any.
     hints: Option<Sha256Digest>,
-    /// Reports one after another that brought nothing new.
+    /// Consecutive reports without new information.
     vain: u32,
-    /// A report is on its way.
+    /// A report is in flight.
     is_telling: bool,
 }
 
 impl KnownHints {
-    /// The hints with which a script is compiled now.
+    /// The current hints of a script.
     pub(crate) fn find(&self, subject: Subject) -> Option<Sha256Digest> {
         self.0.lock().subjects.get(&subject)?.hints
     }
 
-    /// Notes with which hints a script is compiled.
+    /// Records the hints with which a script is compiled.
     pub(crate) fn record(&self, subject: Subject, hints: Option<Sha256Digest>) {
         let mut state = self.0.lock();
         if hints.is_none() && !state.subjects.contains_key(&subject) {
@@ -62,7 +62,7 @@ impl KnownHints {
         }
     }
 
-    /// Whether a report on a script is worth sending; then one is on its way.
+    /// Whether a report on a script is worth sending. If so, marks one as in flight.
     pub(crate) fn begin(&self, subject: Subject) -> bool {
         let mut state = self.0.lock();
         let known = state.entry(subject);
@@ -71,7 +71,7 @@ impl KnownHints {
         is_worth_it
     }
 
-    /// Notes what became of a report: the hints from then on, if they came.
+    /// Records the outcome of a report: the new hints, if it succeeded.
     pub(crate) fn end(&self, subject: Subject, hints: Option<Option<Sha256Digest>>) {
         let mut state = self.0.lock();
         let known = state.entry(subject);

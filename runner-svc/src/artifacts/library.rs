@@ -1,8 +1,7 @@
-//! Native code of scripts, ready to be loaded: the best that is there at once.
+//! Native code of scripts, ready to load: the best that is available at once.
 //!
-//! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is
-//! better by now; the full tier's code takes its place for the runs after that, and those under way keep what
-//! they have.
+//! A script's first runs may use the baseline's code. Each later run asks the source for better code. The
+//! full tier's code serves later runs; runs in progress keep theirs.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -23,32 +22,32 @@ use crate::{
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
 };
 
-/// How long a run that has native code waits for the answer whether there is better.
+/// Longest wait of a run that has native code for the source's answer about better code.
 const BETTER_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// A head start over a compile of so many bytes of code, if that takes long.
+/// A head start over a compile of `code` bytes, if that takes long.
 pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadStart, LongCompile) {
     HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
 }
 
-/// Requests of one tenant for the same native code at the same time.
+/// One tenant's concurrent requests for the same native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SharedFetch {
     namespace: Namespace,
     script: Sha256Digest,
     options: CompileOptions,
-    /// What is at hand.
+    /// The cached artifact.
     known: Option<ArtifactKey>,
 }
 
 impl Artifacts {
-    /// Lets a compile of `script` begin that waits until somebody needs it.
+    /// Starts a deferred compile of `script` now.
     pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
         let namespace = account.namespace();
         self.libraries.wake(&SharedFetch { namespace, script, options, known: None });
     }
 
-    /// The best native code that there is of what is `wanted`. The caller's run may have a head start.
+    /// The best native code available for `wanted`. The caller's run may get a head start.
     pub(crate) async fn library(
         &self,
         account: &Account,
@@ -89,7 +88,7 @@ impl Artifacts {
         }
     }
 
-    /// What was verified with other keys is to be verified again.
+    /// Drops files that other keys verified, so they are verified again.
     fn forget_distrusted(&self) {
         let now = self.source.trust().map_or(0, |trust| trust.generation());
         if self.generation.swap(now, Ordering::AcqRel) != now {
@@ -97,7 +96,7 @@ impl Artifacts {
         }
     }
 
-    /// What the source has, if it is not what is at hand; then it is kept ready.
+    /// Fetches the source's artifact if it differs from the cached one, and caches it.
     async fn fetch(
         &self,
         account: &Account,
@@ -142,7 +141,7 @@ impl Artifacts {
     }
 }
 
-/// Why a library is of no use.
+/// Why a library is unusable.
 #[derive(Debug, thiserror::Error)]
 enum LibraryError {
     #[error("its manifest")]
@@ -151,7 +150,7 @@ enum LibraryError {
     Library(#[from] ArtifactError),
 }
 
-/// A library that is sealed and checked: that what is signed is about what is sealed, then what is in it.
+/// Seals a library and checks it: first that the signature covers the sealed bytes, then its contents.
 async fn take_library(
     library: FetchedLibrary,
     manifest: Bytes,
@@ -175,7 +174,7 @@ async fn take_library(
             trust.keyring().verify(&manifest, &facts)?;
         }
         if !is_checked {
-            // The digest in the facts is that of the sealed bytes, or this fails.
+            // Fails unless the signed digest matches the sealed bytes.
             verify_library(&library, facts.digest)?;
         }
         Ok::<_, LibraryError>(library)

@@ -1,11 +1,11 @@
-//! Native code of scripts, as it is passed around.
+//! Native code of scripts, as callers pass it around.
 
 use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::Sealed;
 
-/// Native code, ready to be loaded.
+/// Native code, ready to load.
 #[derive(Clone, Debug)]
 pub(crate) struct Native {
     pub(crate) script: Sha256Digest,
@@ -16,15 +16,15 @@ pub(crate) struct Native {
     pub(crate) made_ms: Option<u64>,
 }
 
-/// Native code, and the digest of the hints that it was made with.
+/// Native code, and the digest of the hints it was compiled with.
 pub(crate) type HintedNative = (Native, Option<Sha256Digest>);
 
-/// How native code was had, for the answer.
+/// Origin of native code, for the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) key: ArtifactKey,
     pub(crate) tier: CodeTier,
-    /// Wall time of its compile, milliseconds, if it was compiled for this call.
+    /// Wall time of its compile in milliseconds, if this call compiled it.
     pub(crate) made_ms: Option<u64>,
 }
 

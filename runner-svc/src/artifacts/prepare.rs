@@ -1,4 +1,4 @@
-//! A script and its native code, got ready for a run.
+//! A script and its native code, prepared for a run.
 
 use std::{
     sync::Arc,
@@ -19,42 +19,42 @@ use crate::{
     source::{Fallback, SourceError, Wanted},
 };
 
-/// Native code, or why there is none.
+/// Native code, or the reason for its absence.
 pub(crate) type NativeOrNot = (Option<Native>, Option<Fallback>);
 
-/// A script with all that there is to run it.
+/// A script with everything its run needs.
 pub(crate) struct Prepared {
     pub(crate) script: Loaded,
     pub(crate) native: Option<Native>,
     pub(crate) fallback: Option<Fallback>,
-    /// Waiting for all this, without the compile.
+    /// Time to fetch all this, without the compile.
     pub(crate) fetch: Duration,
 }
 
 impl Prepared {
-    /// A script with what was `found` of native code, since `started`.
+    /// A script with the native code `found` since `started`.
     pub(crate) fn of(script: Loaded, (native, fallback): NativeOrNot, started: Instant) -> Self {
         let made_ms = native.as_ref().and_then(|native| native.made_ms);
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         Self { script, native, fallback, fetch }
     }
 
-    /// Whether there may be better native code by now.
+    /// Whether better native code may be available by now.
     pub(crate) fn has_baseline(&self) -> bool {
         self.native.as_ref().is_some_and(|native| native.tier == CodeTier::Baseline)
     }
 }
 
-/// A script, ready to be loaded.
+/// A script, ready to load.
 pub(crate) struct Loaded {
     pub(crate) digest: Sha256Digest,
     pub(crate) elf: Arc<Sealed>,
-    /// Its bytes, if they came with the request: the source may not have them.
+    /// Its bytes, if the request carried them: the source may not have them.
     pub(crate) inline: Option<Bytes>,
 }
 
 impl Artifacts {
-    /// Gets a script and, if the tier wants it, its native code.
+    /// Fetches a script and, if the tier needs it, its native code.
     pub(crate) async fn prepare(
         &self,
         account: &Account,
@@ -97,7 +97,7 @@ impl Artifacts {
         Ok(Loaded { digest, elf, inline: None })
     }
 
-    /// Native code for `script`; with [`Tier::Auto`], none and why where there is none to be had in time.
+    /// Native code for `script`. With [`Tier::Auto`], none and the reason if there is none in time.
     pub(crate) async fn native(
         &self,
         account: &Account,
@@ -113,8 +113,7 @@ impl Artifacts {
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }
-        // Half of what is left is for the run: an interpreter's answer is worth more than a compile without a
-        // run.
+        // Half of the remaining time is for the run: an interpreted answer beats a compile without a run.
         let left = deadline.saturating_duration_since(Instant::now());
         let fallback = match tokio::time::timeout(left / 2, fetched).await {
             Ok(Ok(native)) => return Ok((Some(native), None)),

@@ -1,10 +1,10 @@
-//! Native code that is not run any more: while it ran, its worker broke a rule of the sandbox. Its generator
-//! is wrong about it, or somebody got out of a script. Either way it is interpreted, until the service is
-//! started anew or the engine is another one.
+//! Native code that no longer runs: its worker broke a sandbox rule while running it. Either its generator is
+//! wrong, or an attacker escaped from a script. It is interpreted until the service restarts or the engine
+//! changes.
 //!
-//! A tenant's violation takes native code from that tenant alone: whoever runs an exploit beside a public
-//! script shall not slow the script down for others. What broke rules for several tenants, each time with no
-//! other native code in its worker, is wrong for everybody.
+//! A tenant's violation bars native code for that tenant alone: an exploit beside a public script must not
+//! slow the script down for others. Code is barred for everybody once it broke rules for several tenants,
+//! each time alone in its worker.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -17,11 +17,11 @@ use crate::{
     limits::{QUARANTINE_MAX, QUARANTINE_TENANTS},
 };
 
-/// Whose native code broke a rule.
+/// Native code that broke a rule, and its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspect {
     pub(crate) code: TenantsCode,
-    /// None where a tenant has native code of its own: what it runs is nobody else's matter.
+    /// None where a tenant has its own native code: its runs affect no other tenant.
     witness: Option<Identity>,
 }
 
@@ -33,7 +33,7 @@ impl Suspect {
     }
 }
 
-/// Native code that its tenant, or nobody, gets.
+/// Native code that is barred for one tenant or for all.
 #[derive(Debug, Default)]
 pub(crate) struct Quarantine(Mutex<State>);
 
@@ -41,17 +41,16 @@ pub(crate) struct Quarantine(Mutex<State>);
 struct State {
     /// By tenant.
     barred: HashSet<TenantsCode>,
-    /// The same, oldest first.
+    /// The same entries, oldest first.
     order: VecDeque<TenantsCode>,
-    /// Who met violations of code that ran alone, as many as it takes to bar it for all.
+    /// Callers that saw violations of code that ran alone, up to the number that bars it for all.
     witnesses: HashMap<ArtifactKey, BTreeSet<Identity>>,
     /// The same code, oldest first.
     witnessed: VecDeque<ArtifactKey>,
 }
 
 impl Quarantine {
-    /// Takes `suspects`, which ran in one worker, out of use for their tenant: which one is to blame is not
-    /// known.
+    /// Bars `suspects`, which shared a worker, for their tenant: any of them may be to blame.
     pub(crate) fn add(&self, suspects: &[Suspect], detail: &str) {
         let mut state = self.0.lock();
         for suspect in suspects {
@@ -68,21 +67,21 @@ impl Quarantine {
         }
     }
 
-    /// Whether `suspect` is not to be run.
+    /// Whether `suspect` must not run.
     pub(crate) fn has(&self, suspect: Suspect) -> bool {
         let state = self.0.lock();
         let is_shared = suspect.witness.is_some();
         state.barred.contains(&suspect.code) || (is_shared && state.is_barred_for_all(suspect.code.library))
     }
 
-    /// How much code is barred, each for one tenant.
+    /// Number of barred entries, each for one tenant.
     pub(crate) fn len(&self) -> u64 {
         self.0.lock().barred.len() as u64
     }
 }
 
 impl State {
-    /// Whether it was not barred before.
+    /// Returns whether it was not barred before.
     fn bar(&mut self, code: TenantsCode) -> bool {
         if !self.barred.insert(code) {
             return false;
@@ -100,7 +99,7 @@ impl State {
         self.witnesses.get(&key).is_some_and(|witnesses| witnesses.len() >= QUARANTINE_TENANTS)
     }
 
-    /// Notes a violation of code that ran alone. Whether that bars it for all.
+    /// Records a violation of code that ran alone. Returns whether that bars it for all.
     fn record(&mut self, key: ArtifactKey, witness: Identity) -> bool {
         if !self.witnesses.contains_key(&key) {
             self.witnessed.push_back(key);
@@ -125,7 +124,7 @@ mod tests {
         Sha256Digest::of(&number.to_le_bytes())
     }
 
-    /// Code as a tenant runs it that is proven to be this one.
+    /// Code as a tenant with a proven identity runs it.
     fn of(tenant: &str, number: usize) -> Suspect {
         Suspect::of(&Account::proven(tenant), key(number))
     }
@@ -144,7 +143,7 @@ mod tests {
         let quarantine = Quarantine::default();
         for round in 0..QUARANTINE_TENANTS {
             assert!(!quarantine.has(of("other", 1)), "{round}");
-            // The same tenant again and again is one.
+            // Repeated violations by one tenant count once.
             for _ in 0..9 {
                 quarantine.add(&[of(&format!("tenant-{round}"), 1)], "a test");
             }

@@ -1,4 +1,4 @@
-//! Scripts and libraries that are sealed and checked already.
+//! Scripts and libraries that are already sealed and checked.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::{
     tenant_cache::{HotStats, TenantCache},
 };
 
-/// What is kept: a script by its digest, a library by its artifact key.
+/// Key of a cached file: a script's digest or a library's artifact key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReadyKey {
     Script(Sha256Digest),
     Library(Sha256Digest),
 }
 
-/// A library as a tenant uses it.
+/// A library as used by a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// What it is if it breaks a rule.
+    /// The entry to bar if it breaks a rule.
     pub(crate) suspect: Suspect,
-    /// What it is cached as, for all or for this tenant.
+    /// Its cache key, shared or this tenant's own.
     key: ReadyKey,
     namespace: Namespace,
 }
@@ -35,10 +35,10 @@ impl Used {
     }
 }
 
-/// Sealed files, at most so many bytes and so many files.
+/// Sealed files, bounded in bytes and number.
 pub(crate) struct Ready {
     files: TenantCache<ReadyKey, Arc<Sealed>>,
-    /// Libraries that are not to be handed out any more.
+    /// Libraries that must not be handed out any more.
     pub(crate) quarantine: Quarantine,
 }
 
@@ -63,7 +63,6 @@ impl Ready {
         self.files.put(used.namespace, used.key, library.clone());
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&self) {
         self.files.clear();
     }
@@ -72,7 +71,7 @@ impl Ready {
         self.files.remove(used.namespace, used.key);
     }
 
-    /// Puts libraries into quarantine, because of what `detail` says.
+    /// Quarantines libraries for the reason in `detail`.
     pub(crate) fn bar(&self, used: &[Used], detail: &str) {
         let suspects: Vec<_> = used.iter().map(|used| used.suspect).collect();
         self.quarantine.add(&suspects, detail);

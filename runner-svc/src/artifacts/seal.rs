@@ -1,4 +1,4 @@
-//! Bytes as sealed memory files, which workers map.
+//! Bytes in sealed memory files, which workers map.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, Sou
     sealed_by(move || Sealed::new(name, &bytes)).await
 }
 
-/// The same of bytes whose digest is known.
+/// The same for bytes with a known digest.
 pub(crate) async fn seal_known(
     name: &'static str,
     bytes: Bytes,
@@ -35,7 +35,7 @@ async fn sealed_by(
             tracing::error!(error = chain(&error), "a memory file cannot be made");
             Err(if is_exhausted(&error) { out_of_resources() } else { SourceError::Internal })
         }
-        // It panicked; the hook has told where.
+        // It panicked; the hook has logged where.
         Err(_) => Err(SourceError::Internal),
     }
 }

@@ -1,5 +1,5 @@
-//! Why a script failed, for callers that ask: a shadow run in the interpreter, by a jailed worker that also
-//! makes the words of it. Nothing here reads what a script brings along.
+//! Explains why a script failed, on request: a jailed worker repeats the run in the interpreter and writes
+//! the text. Nothing here parses script data.
 
 use std::{
     sync::Arc,
@@ -32,13 +32,13 @@ use crate::{
     tenant::Tenant,
 };
 
-/// A run that may have failed, to be done again.
+/// A run that may have failed, to be repeated.
 pub(crate) struct Failing {
     pub(crate) job: RunJob,
     pub(crate) elf: Arc<Sealed>,
 }
 
-/// Tells callers why runs failed, of so many at once.
+/// Diagnoses failed runs, a bounded number at once.
 pub(crate) struct Diagnoses {
     places: Semaphore,
     results: IntCounterVec,
@@ -56,7 +56,7 @@ impl Diagnoses {
         let help = "Failed runs whose callers asked why, by what came of it.";
         let values = [&["told"], Missing::VARIANTS].concat();
         let results = metrics.counters_of("antares_diagnoses_total", help, "result", &values);
-        // Half of the workers at most: others have runs that have not failed.
+        // Half of the workers at most: the rest stay free for other runs.
         let places = (workers_max / 2).clamp(1, DIAGNOSES_AT_ONCE_MAX);
         let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
         Self { places: Semaphore::new(places), results, artifacts, scheduler }
@@ -66,7 +66,7 @@ impl Diagnoses {
         self.results.with_label_values(&[result]).inc();
     }
 
-    /// Why `ended`, a run by the native code `used`, failed; nothing if it did not.
+    /// Why `ended`, a run of the native code `used`, failed; nothing if it succeeded.
     pub(crate) async fn why_run(
         &self,
         tenant: &Tenant,
@@ -92,7 +92,7 @@ impl Diagnoses {
         Some(self.why(tenant, used, deadline, work, same).await)
     }
 
-    /// Why runs of a batch failed, one after another; what comes behind the first few is not told.
+    /// Why runs of a batch failed, one after another, up to the limit.
     pub(crate) async fn why_batch(
         &self,
         tenant: &Tenant,
@@ -192,7 +192,7 @@ impl Diagnoses {
         }
     }
 
-    /// Runs again, for as long as there is time: what has been found out already must be answered in it.
+    /// Repeats the run within the time limit, so that the first result can still be answered.
     async fn run_watched(
         &self,
         tenant: &Tenant,
@@ -225,12 +225,12 @@ impl Diagnoses {
                 }
             }
         };
-        // It ends by itself; who waits for room does not.
+        // A run ends by itself, but waiting for capacity does not.
         timeout(time, leased).await.unwrap_or(Err(Missing::Deadline))
     }
 }
 
-/// Half of what is left: the answer has to be on its way then.
+/// Half of the remaining time: the response needs the rest.
 fn time_until(deadline: Instant) -> Duration {
     (deadline.saturating_duration_since(Instant::now()) / 2).min(DIAGNOSIS_TIME_MAX)
 }
@@ -250,7 +250,7 @@ fn diagnosis_job(job: ProfileJob, cycles: u64) -> DiagnosisJob {
     }
 }
 
-/// What the worker told. It has read a hostile script: what is passed on has the shape of a diagnosis.
+/// The worker's report. The worker has read a hostile script, so this passes on only well-formed diagnoses.
 fn reported(report: DiagnosisReport) -> Result<Diagnosed, Missing> {
     if report.reported.is_empty() {
         let is_empty = cycles(&report.report.report) == 0;
@@ -282,7 +282,7 @@ fn is_same_group(first: &GroupReport, second: &GroupReport) -> bool {
     end(first) == end(second)
 }
 
-/// One of the cells that a group is named by.
+/// One of the cells that name a group.
 fn cell_of(group: &GroupReport) -> Option<CellName> {
     let input = group.inputs.first().copied().map(CellName::Input);
     input.or_else(|| group.outputs.first().copied().map(CellName::Output))

@@ -1,4 +1,4 @@
-//! One script with many inputs: prepared once, then leased one worker for all of them.
+//! One script with many inputs: prepared once, then run together in one leased worker.
 
 use std::{
     sync::Arc,
@@ -34,36 +34,36 @@ use crate::{
     tenant::Tenant,
 };
 
-/// What is the same for all runs of a batch or a session.
+/// Settings common to all runs of a batch or a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// For whom.
+    /// The tenant that runs are charged to.
     pub(crate) tenant: Tenant,
     pub(crate) script: Script,
     pub(crate) options: CompileOptions,
     pub(crate) tier: Tier,
-    /// Of each run.
+    /// Limit for each run.
     pub(crate) cycles_max: u64,
-    /// Of each run.
+    /// Limit for each run.
     pub(crate) debug_bytes_max: u64,
-    /// Wall time of all runs that one worker makes.
+    /// Wall time of all runs in one worker.
     pub(crate) run_time: Duration,
-    /// Whether the caller wants them run again, and compared.
+    /// Whether to repeat and compare runs.
     pub(crate) recheck: bool,
-    /// Whether the caller wants to know why runs failed.
+    /// Whether to explain failed runs.
     pub(crate) diagnosis: bool,
 }
 
 /// The arguments of one run.
 pub(crate) type Input = Vec<Vec<u8>>;
 
-/// A batch that came to an end.
+/// A batch that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchExecution {
     pub(crate) script: Sha256Digest,
-    /// One for each input; none for those that were not reached.
+    /// One for each input; none for unreached inputs.
     pub(crate) results: Vec<Option<Ended>>,
-    /// Why they failed, of as many as that is known of.
+    /// Diagnoses of failed runs, as far as available.
     pub(crate) diagnoses: Vec<Option<Diagnosed>>,
     pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
@@ -74,21 +74,21 @@ pub(crate) struct BatchExecution {
     pub(crate) recheck: Option<Found>,
 }
 
-/// What one worker made of inputs.
+/// Results of one worker for inputs.
 pub(crate) struct BatchRuns {
-    /// One for each input; none for those that were not reached.
+    /// One for each input; none for unreached inputs.
     pub(crate) results: Vec<Option<Ended>>,
-    /// Why they failed, of as many as that is known of.
+    /// Diagnoses of failed runs, as far as available.
     pub(crate) diagnoses: Vec<Option<Diagnosed>>,
     native: Option<Origin>,
     fallback: Option<Fallback>,
-    /// How long the worker was waited for, and the ways to it and back.
+    /// Waiting for the worker, and the transfers to it and back.
     queue: Duration,
     recheck: Option<Found>,
 }
 
 impl Executor {
-    /// Runs a script with all of `inputs`. Waits as [`Executor::execute`] does.
+    /// Runs a script with all of `inputs`. Waits like [`Executor::execute`].
     pub(crate) async fn batch(
         &self,
         context: Context,
@@ -119,7 +119,7 @@ impl Executor {
         result
     }
 
-    /// Gets the script and its native code.
+    /// Fetches the script and its native code.
     pub(crate) async fn prepare(
         &self,
         context: &Context,
@@ -190,7 +190,7 @@ impl Executor {
         let mut results: Vec<_> =
             answer.reports.into_iter().map(|report| Some(Ended::Reported(report))).collect();
         let verdict = answer.verdict.map(|_| ());
-        // All that was asked for is there, however the worker ended after that.
+        // All requested results are there, however the worker ended afterwards.
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
         if !is_done || false_start.is_some() {
             let leased = Leased { answer: verdict, is_call_s, false_start, estimate: None };
@@ -208,7 +208,7 @@ impl Executor {
         Ok(BatchRuns { results, diagnoses, native: origin, fallback, queue: queue + way, recheck })
     }
 
-    /// Notes how runs of a script, by this native code, ended, and what they teach.
+    /// Records how runs of a script with this native code ended, and their feedback.
     fn record(
         &self,
         context: &Context,
@@ -224,7 +224,7 @@ impl Executor {
                 self.artifacts.record_end(account, native.map(Native::origin), report);
             }
         }
-        // One of them is enough: what others leave for, they tell the next time.
+        // One report is enough: later runs report the other bailouts.
         let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
         if let Some(ended) = results.iter().flatten().find(leaves) {
             self.artifacts.learn_from(account, native, ended);
@@ -232,7 +232,7 @@ impl Executor {
     }
 }
 
-/// The runs of a batch, each as one of its own.
+/// The runs of a batch, each as a single run.
 fn runs_of(job: &BatchJob, elf: &Arc<Sealed>) -> Vec<Failing> {
     let run = |args: &Input| {
         let job = RunJob {

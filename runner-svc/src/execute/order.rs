@@ -1,4 +1,4 @@
-//! What to run, as far as it is known before anything is fetched, and which sample points it has.
+//! What to run, as far as it is known before fetching, and its sample points.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -20,31 +20,31 @@ use crate::tenant::Tenant;
 pub(crate) enum Script {
     /// A stored script.
     Stored(Sha256Digest),
-    /// The ELF itself.
+    /// The ELF bytes.
     Inline(Bytes),
 }
 
-/// A request, checked.
+/// A checked request.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// For whom.
+    /// The tenant that the run is charged to.
     pub(crate) tenant: Tenant,
     pub(crate) script: Script,
-    /// Everything that the worker needs to know.
+    /// Everything that the worker needs.
     pub(crate) job: RunJob,
     /// Wall time of the run.
     pub(crate) run_time: Duration,
-    /// Whether the caller wants it run again, and compared.
+    /// Whether to repeat and compare the run.
     pub(crate) recheck: bool,
-    /// Whether the caller wants to know why it failed, if it does.
+    /// Whether to explain a failure.
     pub(crate) diagnosis: bool,
 }
 
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// What the sample points of the next run follow from. Every run has its own: otherwise equal runs would show
-/// one instruction for ever.
+/// Salt for the sample points of the next run. Each run has its own: otherwise equal runs would always sample
+/// the same instruction.
 pub(crate) fn next_salt() -> u64 {
     KEYS.hash_one(RUNS.fetch_add(1, Ordering::Relaxed))
 }

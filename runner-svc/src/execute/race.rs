@@ -1,7 +1,7 @@
 //! A first run does not wait for a long compile: it races against it in the interpreter.
 //!
-//! One caller of a new script gets that; whoever asks while it is compiled waits for its native code. Nobody
-//! else's work is delayed: the interpreter begins only where a worker has nothing to do.
+//! Only one caller of a new script gets that; later callers wait for the native code. Nobody else's work is
+//! delayed: the interpreter starts only on an idle worker.
 
 use std::{
     pin::{Pin, pin},
@@ -31,7 +31,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The native code of one script, on its way.
+/// The pending native code of one script.
 struct NativeOfScript<'a, F> {
     artifacts: &'a Arc<Artifacts>,
     account: &'a Account,
@@ -75,13 +75,13 @@ impl<F: Future<Output = Result<NativeOrNot, ExecuteError>> + Send> PendingCode f
         }
         let (artifacts, account) = (self.artifacts.clone(), self.account.clone());
         let wanted = Wanted::best(self.script.digest, self.options, self.script.inline.clone());
-        // Why there is none is told to whoever asks next.
+        // The next caller gets the reason for a failure.
         tokio::spawn(async move { artifacts.library(&account, wanted, None).await });
     }
 }
 
 impl Executor {
-    /// Gets a script and its native code, or else the interpreter's answer to `job`.
+    /// Prepares a script and its native code, or returns the interpreter's answer to `job`.
     pub(crate) async fn prepare_or_run(
         &self,
         tenant: &Tenant,
@@ -104,7 +104,7 @@ impl Executor {
         Ok((prepared, answered))
     }
 
-    /// Native code of `script`, or why there is none; an answer only if there is none.
+    /// Native code of `script`, or the reason for its absence. Returns an answer only if there is none.
     async fn native_or_answer(
         &self,
         tenant: &Tenant,

@@ -1,5 +1,5 @@
-//! The two streams of a session: its messages, and its answers, which hold what they take until the caller
-//! takes them.
+//! The two streams of a session: its messages, and its answers, which hold resources until the caller takes
+//! them.
 
 use std::{
     pin::Pin,
@@ -18,12 +18,12 @@ use tonic::{Status, Streaming};
 
 use crate::limits::SESSION_IDLE_MAX;
 
-/// What an answer holds until it is taken.
+/// Resources that an answer holds until the caller takes it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Of the budget for bytes.
+    /// Share of the byte budget.
     _bytes: HeldBytes,
-    /// Of what the session may have in progress.
+    /// Share of the session's work in progress.
     _turn: Option<OwnedSemaphorePermit>,
 }
 
@@ -33,13 +33,13 @@ impl Held {
     }
 }
 
-/// An answer of a session, and what it holds.
+/// An answer of a session with its resources.
 pub(crate) type Answer<T> = (Result<T, Status>, Held);
 
-/// Where the answers of a session go.
+/// Sender for the answers of a session.
 pub(crate) type Answers<T> = mpsc::Sender<Answer<T>>;
 
-/// The answers of a session as its caller takes them.
+/// The answers of a session as its caller receives them.
 pub(crate) struct AnswerStream<T>(pub(crate) mpsc::Receiver<Answer<T>>);
 
 impl<T> Stream for AnswerStream<T> {
@@ -50,14 +50,13 @@ impl<T> Stream for AnswerStream<T> {
     }
 }
 
-/// Has `steps` done until they end, the caller goes away, or the time is over; how that was is the last
-/// answer.
+/// Runs `steps` until they end, the caller goes away, or time runs out. The last answer says which.
 pub(crate) async fn serve<T>(
     answers: &Answers<T>,
     deadline: Instant,
     steps: impl Future<Output = Result<(), Status>>,
 ) {
-    // The place of the last word is taken now: a caller that takes no answers is told why they end.
+    // Reserves the slot of the last answer now: a caller that takes no answers still learns why they end.
     let Ok(last_word) = answers.clone().try_reserve_owned() else { return };
     let ended = tokio::select! {
         ended = timeout_at(deadline.into(), steps) => {
@@ -71,8 +70,8 @@ pub(crate) async fn serve<T>(
     }
 }
 
-/// The next message of a session; none at its end. A session that waits for nothing, and whose caller sends
-/// nothing, is ended, and so is one whose server stops.
+/// The next message of a session; none at its end. An idle session with a silent caller ends, and so does any
+/// session when the server stops.
 pub(crate) async fn next_message<M>(
     messages: &mut Streaming<M>,
     call: &CallContext,
@@ -94,7 +93,7 @@ pub(crate) async fn next_message<M>(
     }
 }
 
-/// What is wrong with a session whose first message is another one.
+/// The error for a session whose first message is not its start.
 pub(crate) fn no_start() -> Status {
     Fault::field("REQUEST_INVALID", "start", "must be the first message").into()
 }

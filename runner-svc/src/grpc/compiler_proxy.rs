@@ -1,5 +1,5 @@
-//! Calls of the compiler's services, passed on to it frame by frame, so that callers need the runner's address
-//! alone. Who may make them is decided here; what they cost is charged there.
+//! Proxies the compiler's services frame by frame, so that callers need only the runner's address. The proxy
+//! authorizes callers; the compiler charges their cost.
 
 use std::{
     convert::Infallible,
@@ -27,22 +27,22 @@ use tonic::{
 
 use crate::{grpc::status::RETRY_SOURCE, limits::PROXIED_CALLS_MAX, source::remote::tenant_of};
 
-/// The services of compilers that callers have.
+/// The compiler services that callers can use.
 pub(crate) const PROXIED: [&str; 2] = [CompilerServiceServer::<()>::NAME, OperationServiceServer::<()>::NAME];
 
-/// Where these calls go. Clones share it.
+/// Proxy for these calls. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct CompilerProxy(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Connections of their own: who takes no answers delays no call of the runner.
+    /// Own connections: a caller that reads no answers delays no other call of the runner.
     compilers: Balance,
     credentials: Credentials,
     places: SharedPlaces,
 }
 
-/// Passes on the service that `S` would serve.
+/// Proxies the service that `S` would serve.
 struct Proxied<S>(CompilerProxy, PhantomData<fn() -> S>);
 
 impl<S> Clone for Proxied<S> {
@@ -81,7 +81,7 @@ impl CompilerProxy {
         routes.add_service(compiler).add_service(operations)
     }
 
-    /// Whether the last call to some compiler reached it.
+    /// Whether the last call to at least one compiler reached it.
     pub(crate) fn is_open(&self) -> bool {
         self.0.compilers.servers().iter().any(|server| !server.circuit().is_open())
     }
@@ -90,7 +90,7 @@ impl CompilerProxy {
         let call = request.extensions().get().cloned().unwrap_or_else(CallContext::outside);
         self.0.places.admit(&call)?;
         let account = call.account();
-        // What a caller began is found where it began it: uploads, operations.
+        // A caller's uploads and operations exist only on the compiler where they began.
         let server = self.0.compilers.ranked(&account.identity().0).into_iter().next();
         let server = server.ok_or_else(unreachable)?;
         let mistake = Arc::new(OnceLock::new());
@@ -117,8 +117,8 @@ impl CompilerProxy {
     }
 }
 
-/// `request` as the compiler gets it: with what it reads of headers, and nothing else. `mistake` gets what the
-/// body ends with, if that is an error.
+/// `request` as the compiler gets it, with only the headers that it reads. `mistake` gets the error that ends
+/// the body, if any.
 fn onward(request: Request<Body>, call: &CallContext, mistake: Arc<OnceLock<Status>>) -> Request<Body> {
     let (head, body) = request.into_parts();
     let body = body.map_err(move |status| {
@@ -136,10 +136,10 @@ fn onward(request: Request<Body>, call: &CallContext, mistake: Arc<OnceLock<Stat
     onward
 }
 
-/// The header with the time that a call has.
+/// The header with the call's timeout.
 const TIMEOUT: header::HeaderName = header::HeaderName::from_static("grpc-timeout");
 
-/// Longest time that the header can have, milliseconds.
+/// Longest timeout that the header can carry, milliseconds.
 const TIMEOUT_MS_MAX: u128 = 99_999_999;
 
 fn timeout(deadline: Instant) -> HeaderValue {
@@ -148,7 +148,7 @@ fn timeout(deadline: Instant) -> HeaderValue {
     HeaderValue::from_str(&value).expect("digits and a letter")
 }
 
-/// `body`, which ends with a status where its connection is lost.
+/// `body`, which ends with a status if its connection is lost.
 fn until_lost(body: Body) -> Body {
     let frames = BodyStream::new(body).map(|frame| {
         Ok::<_, Status>(frame.unwrap_or_else(|_| {

@@ -1,5 +1,5 @@
-//! The border between wire types and ours. Proto types go no further than this file, `service.rs`,
-//! `session.rs` and `remote.rs`.
+//! Conversion between wire types and internal ones. Only this file, `service.rs`, `session.rs` and
+//! `remote.rs` use proto types.
 
 pub(crate) mod batch;
 pub(crate) mod transaction;
@@ -29,7 +29,7 @@ use crate::{
 /// Syscalls that scripts may use: exit and debug.
 const SYSCALLS: [u32; 2] = [93, 2177];
 
-/// Everything that is wrong with a request.
+/// All errors in a request.
 #[derive(Debug, Default)]
 struct Violations(Vec<(String, String)>);
 
@@ -38,14 +38,14 @@ impl Violations {
         self.0.push((field.into(), problem.into()));
     }
 
-    /// Notes a value beyond `most`.
+    /// Records a value above `most`.
     fn at_most(&mut self, field: &'static str, value: u64, most: u64, unit: &str) {
         if value > most {
             self.record(field, format!("must be at most {most}{unit}, is {value}"));
         }
     }
 
-    /// `value`, if nothing was noted.
+    /// `value`, if there are no violations.
     fn unless_any<T>(self, value: Option<T>) -> Result<T, Fault> {
         value.filter(|_| self.0.is_empty()).ok_or_else(|| self.into_fault())
     }
@@ -57,7 +57,7 @@ impl Violations {
     }
 }
 
-/// A request as an order, or everything that is wrong with it.
+/// Converts a request to an order, or reports all its errors.
 pub(crate) fn order(request: v1::ExecuteRequest, limits: &RunnerSection) -> Result<Order, Fault> {
     let mut wrong = Violations::default();
     let tier = tier(request.tier, &mut wrong);
@@ -103,7 +103,7 @@ fn run_limits(asked: v1::RunLimits, limits: &RunnerSection, wrong: &mut Violatio
     run
 }
 
-/// Arguments as bytes, in whichever of the two forms they came.
+/// Arguments as bytes, from either form.
 fn arguments(args: Vec<Bytes>, text: Vec<String>, wrong: &mut Violations) -> Vec<Bytes> {
     if !args.is_empty() && !text.is_empty() {
         wrong.record("text_args", "must not be given beside args");
@@ -157,7 +157,7 @@ fn options(options: v1::ScriptOptions, wrong: &mut Violations) -> Option<Compile
     compile_options(options).map_err(wrong).ok()
 }
 
-/// The answer to an execution.
+/// The response to an execution.
 pub(crate) fn executed(
     execution: Execution,
     account: &Account,
@@ -188,7 +188,7 @@ pub(crate) fn executed(
     }
 }
 
-/// Why a script failed, or why nobody can tell.
+/// Why a script failed, or why there is no diagnosis.
 fn diagnosis(diagnosed: Diagnosed) -> v1::Diagnosis {
     match diagnosed {
         Diagnosed::Told { summary, json } => v1::Diagnosis { summary, json, missing: String::new() },
@@ -228,7 +228,7 @@ fn fallback_name(fallback: Option<Fallback>) -> String {
     fallback.map(|fallback| fallback.into_str().to_owned()).unwrap_or_default()
 }
 
-/// A verdict, and what of the report does not go into it.
+/// A verdict, and the report's other fields.
 fn verdict(ended: Ended) -> (v1::Verdict, Option<RunReport>) {
     let mut verdict = v1::Verdict::default();
     let mut report = match ended {
@@ -267,7 +267,7 @@ fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Limits, versions and the fence.
+/// Limits, versions and the sandbox.
 pub(crate) fn capabilities(
     runner: &Runner,
     account: &Account,

@@ -18,13 +18,13 @@ use crate::{
     tenant::{Tenant, tenant},
 };
 
-/// The gRPC face of a [`Runner`]'s profiles.
+/// The gRPC service for a [`Runner`]'s profiles.
 #[derive(Clone)]
 pub(crate) struct ProfileService {
     runner: Runner,
 }
 
-/// A profile and what names its addresses.
+/// A profile and the names of its addresses.
 pub(crate) struct Named {
     pub(crate) profile: Profile,
     pub(crate) programs: Programs,
@@ -42,7 +42,7 @@ impl ProfileService {
         Self { runner }
     }
 
-    /// The profile of a selection of `tenant`'s runs; `field` is its place in the request.
+    /// The profile of a selection of `tenant`'s runs; `field` is its path in the request.
     async fn named(
         &self,
         tenant: &Tenant,
@@ -61,7 +61,7 @@ impl ProfileService {
     }
 }
 
-/// The profile of what `runner` ran, with the programs that whoever has `account` may have.
+/// The profile of `runner`'s runs, with the programs that `account` may read.
 async fn named(
     runner: &Runner,
     account: &Account,
@@ -73,8 +73,8 @@ async fn named(
     Some(with_programs(runner, account, profile, tenant, script).await)
 }
 
-/// The profile with the programs that whoever has `account` may have of `runner`'s source. The profile names
-/// none that its runs did not have: workers' samples were checked.
+/// The profile with the programs that `account` may read from `runner`'s source. It names only programs that
+/// its runs had: workers' samples were checked.
 pub(crate) async fn with_programs(
     runner: &Runner,
     account: &Account,
@@ -85,7 +85,7 @@ pub(crate) async fn with_programs(
     let mut programs = Programs::new();
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
-        // What is gone from the store has addresses instead of names.
+        // Programs missing from the store show addresses instead of names.
         if let Ok(loaded) = runner.artifacts.script(account, Script::Stored(digest)).await
             && let Ok(elf) = loaded.elf.read()
         {
@@ -102,9 +102,9 @@ pub(crate) async fn with_programs(
     Named { profile, programs, labels }
 }
 
-/// `/debug/pprof/guest`: a profile as `pprof` reads it. `seconds` is how far back it goes (everything that is
-/// kept, if it is absent), `script` a digest, `tenant` a name; all of them where they are absent. With
-/// `delta`, the name of a reader, it is what was run since that reader last asked.
+/// `/debug/pprof/guest`: a profile for `pprof`. `seconds` is its time range (all stored profiles if absent),
+/// `script` a digest, `tenant` a name; absent means all. With `delta`, the name of a reader, it covers runs
+/// since that reader's last request.
 pub(crate) fn page(runner: &Runner) -> Page {
     let runner = runner.clone();
     Page::new("/debug/pprof/guest", move |query| {
@@ -128,7 +128,7 @@ async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer
         Some(Err(error)) => return PageAnswer::Invalid(format!("script: {error}")),
     };
     let tenant = query.get("tenant").map(String::as_str);
-    // The operator's own.
+    // The operator's own account.
     let account = Account::named(tenant.unwrap_or_default());
     let named = match query.get("delta") {
         None => named(runner, &account, tenant, script, seconds).await,
@@ -162,13 +162,13 @@ fn invalid(field: &str, problem: &str) -> Fault {
     Fault::invalid("REQUEST_INVALID", format!("{field}: {problem}")).violation(field, problem)
 }
 
-/// How many profiles are made readable at once: symbols of a big script take memory and seconds of a core.
+/// Profiles that are symbolized at once: symbols of a big script take memory and seconds of a core.
 static VIEWS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
-/// Symbols take their time: not on a thread of the runtime's.
+/// Runs slow symbol work off the runtime's threads.
 pub(crate) async fn work<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
     let _turn = VIEWS.acquire().await.map_err(|_| Fault::failed("INTERNAL", "internal error"))?;
-    // It panicked; the hook has told where.
+    // It panicked; the hook has logged where.
     tokio::task::spawn_blocking(make).await.map_err(|_| Fault::failed("INTERNAL", "internal error"))
 }
 

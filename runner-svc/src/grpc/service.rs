@@ -28,7 +28,7 @@ use crate::{
     tenant::tenant,
 };
 
-/// The gRPC face of a [`Runner`].
+/// The gRPC service for a [`Runner`].
 #[derive(Clone)]
 pub(crate) struct Service {
     runner: Runner,
@@ -40,7 +40,7 @@ impl Service {
         Self { runner, message_bytes_max }
     }
 
-    /// Who wants a transaction of `request` verified.
+    /// The caller that wants transactions of `request` verified.
     fn caller<T>(&self, request: &Request<T>) -> Result<VerifyCaller, Status> {
         Ok(VerifyCaller {
             tenant: tenant(request)?,
@@ -50,7 +50,7 @@ impl Service {
         })
     }
 
-    /// When the call of `request` must have ended.
+    /// Deadline of the call of `request`.
     fn deadline<T>(&self, request: &Request<T>) -> Instant {
         let longest = Instant::now() + self.runner.limits().call_time_max;
         CallContext::of(request).deadline().map_or(longest, |deadline| deadline.min(longest))
@@ -127,7 +127,7 @@ impl runner_service_server::RunnerService for Service {
         let (call, id) = (CallContext::of(&request), new_id());
         name_call(&id, "");
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
-        // One place more, for how the session ended.
+        // One slot more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
         let session = Session { runner: self.runner.clone(), id, tenant, deadline, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
@@ -169,7 +169,7 @@ impl runner_service_server::RunnerService for Service {
         let (call, id) = (CallContext::of(&request), new_id());
         name_call(&id, "");
         let span = tracing::info_span!("verify_session", execution_id = id, request_id = field::Empty);
-        // One place more, for how the session ended.
+        // One slot more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
         let session = VerifySession { runner: self.runner.clone(), id, caller, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
@@ -188,7 +188,7 @@ impl runner_service_server::RunnerService for Service {
     }
 }
 
-/// Lets the log and the audit log have the caller's name for `call`, and gives the server's.
+/// Records the caller's ID of `call` in the log and the audit log, and returns the server's.
 fn begin(call: &CallContext, request_id: &str) -> String {
     call.set_request_id(request_id);
     let id = new_id();

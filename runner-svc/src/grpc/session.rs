@@ -1,5 +1,5 @@
-//! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one
-//! task, which ends when its caller goes away; its worker then ends with it.
+//! The call `ExecuteSession`: inputs as they arrive, answers in their order. One task owns the session and
+//! ends when its caller goes away; its worker then ends with it.
 
 use std::{sync::Arc, time::Instant};
 
@@ -22,28 +22,27 @@ use crate::{
     tenant::Tenant,
 };
 
-/// One session.
 pub(crate) struct Session {
     pub(crate) runner: Runner,
     pub(crate) id: String,
-    /// For whom.
+    /// The tenant that runs are charged to.
     pub(crate) tenant: Tenant,
     pub(crate) deadline: Instant,
     pub(crate) call: CallContext,
 }
 
-/// An input that waits for its answer.
+/// An input without an answer yet.
 struct Waiting {
     id: u64,
     input: Input,
-    /// Its share of what a session may hold.
+    /// Share of the session's limit.
     _share: OwnedSemaphorePermit,
-    /// And of what its peer may.
+    /// Share of its peer's limit.
     _held: HeldBytes,
 }
 
 impl Session {
-    /// Serves until the caller has sent all and got all, or goes away, or the time is over.
+    /// Serves until all inputs are answered, the caller goes away, or time runs out.
     pub(crate) async fn serve(
         self,
         inputs: Streaming<v1::ExecuteSessionRequest>,
@@ -69,13 +68,13 @@ impl Session {
         let started = session_started(&prepared, self.id.clone(), request_id);
         answers.send((Ok(started), Held::default())).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
-        // What came before a message that makes no sense is answered first.
+        // Inputs before an invalid message are answered first.
         let read = async { Ok(self.read(inputs, queue).await) };
         let (read, ()) = tokio::try_join!(read, self.run(&context, &prepared, queued, answers))?;
         read
     }
 
-    /// Runs what waits, together, until there is no more.
+    /// Runs the waiting inputs together, until none remain.
     async fn run(
         &self,
         context: &Context,
@@ -95,7 +94,7 @@ impl Session {
                 self.runner.executor.run_together(context, prepared, inputs, self.deadline).await,
             )?;
             let count = answerable(&results);
-            // All of them are charged before the first waits for its caller.
+            // All are charged before the first answer waits for the caller.
             diagnoses.resize(results.len(), None);
             let results = results.into_iter().zip(diagnoses);
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
@@ -110,7 +109,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads inputs until there are no more. Waits while too many of them have no answer.
+    /// Reads inputs until the stream ends. Waits while too many are unanswered.
     async fn read(
         &self,
         mut inputs: Streaming<v1::ExecuteSessionRequest>,
@@ -143,13 +142,13 @@ impl Session {
     }
 }
 
-/// How many of the inputs that ran together have their answer; the rest runs later. An input that began
-/// when others had used up some of the time gets all of it then.
+/// How many inputs that ran together have their answer; the rest runs later. An input that started with
+/// reduced time then gets its full time.
 fn answerable(results: &[Option<Ended>]) -> usize {
     let count = results.iter().take_while(|result| result.is_some()).count();
     match results[..count].last() {
         Some(Some(Ended::DeadlineExceeded)) if count > 1 => count - 1,
-        // What got nowhere would be tried for ever.
+        // A zero count would retry for ever.
         _ => count.max(1),
     }
 }

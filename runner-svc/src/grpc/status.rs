@@ -1,5 +1,4 @@
-//! What callers and the log are told when there is no verdict, and what a compiler service's statuses mean
-//! here.
+//! Errors for callers and the log when there is no verdict, and the meaning of a compiler service's statuses.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::{
 /// How long a caller should wait for a free worker.
 const RETRY_BUSY: Duration = Duration::from_millis(500);
 
-/// How long a caller should wait after we lost a worker: the next one is there already.
+/// How long a caller should wait after we lost a worker: the next one is already running.
 const RETRY_LOST: Duration = Duration::from_millis(20);
 
 /// How long a caller should wait for the compiler service.
@@ -46,14 +45,14 @@ impl From<ExecuteError> for Status {
     }
 }
 
-/// A mistake in a transaction: its place and what is wrong there.
+/// An error in a transaction, with its field.
 pub(crate) fn transaction_fault(field: &str, problem: &str) -> Fault {
     let problem = cut(problem);
     let message = format!("the transaction cannot be used: {problem}");
     Fault::invalid("TRANSACTION_INVALID", message).violation(cut(field), problem)
 }
 
-/// Data of a cell is not stored: its `digest`, the field that names it, and the cell's out point.
+/// Cell data is not stored: its `digest`, the field that names it, and the cell's out point.
 pub(crate) fn cell_data_fault(digest: Sha256Digest, field: &str, out_point: Option<&OutPoint>) -> Fault {
     let point = |point: &OutPoint| {
         let index: u32 = point.index().into();
@@ -65,7 +64,7 @@ pub(crate) fn cell_data_fault(digest: Sha256Digest, field: &str, out_point: Opti
     fault.reworded(format!("cell data {digest}{cell} {problem}")).violation(field, problem)
 }
 
-/// The beginning of `text`, if it is long.
+/// `text`, truncated if it is long.
 fn cut(text: &str) -> String {
     match text.char_indices().map(|(at, _)| at).find(|at| *at > PROBLEM_BYTES_MAX) {
         Some(end) => format!("{}...", &text[..end]),
@@ -89,20 +88,20 @@ fn source_status(error: SourceError, message: String) -> Status {
     }
 }
 
-/// There are no descriptors or no memory left, now.
+/// Descriptors or memory are exhausted at the moment.
 pub(crate) fn out_of_resources() -> SourceError {
     let problem = "this process has no descriptors or no memory left";
     let status = Fault::exhausted("WORKERS_BUSY", problem, RETRY_BUSY).into();
     SourceError::NoArtifact { why: Fallback::WorkersBusy, status: Box::new(status) }
 }
 
-/// What came along as a script is none, as the compiler service says it.
+/// The inline script is invalid, with the compiler service's message.
 pub(crate) fn no_script(mistake: &str) -> SourceError {
     let status = Fault::invalid("SCRIPT_INVALID", format!("it {mistake}")).into();
     SourceError::NoArtifact { why: Fallback::CompileRefused, status: Box::new(status) }
 }
 
-/// What a status of the compiler service means for a script.
+/// Converts a status of the compiler service for a script.
 pub(crate) fn source_error(script: Sha256Digest, status: Status) -> SourceError {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
@@ -117,8 +116,7 @@ pub(crate) fn source_error(script: Sha256Digest, status: Status) -> SourceError 
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unimplemented, _) => {
             return SourceError::Unavailable(status.message().to_owned());
         }
-        // Without a reason it is not an answer of the service but trouble on the way (a connection that
-        // broke).
+        // Without a reason, the status comes from a broken connection rather than from the service.
         (Code::Unknown | Code::Internal, None) => {
             return SourceError::Unavailable(status.message().to_owned());
         }
@@ -128,21 +126,21 @@ pub(crate) fn source_error(script: Sha256Digest, status: Status) -> SourceError 
     SourceError::NoArtifact { why, status: Box::new(status) }
 }
 
-/// Whether a compiler says that it has the script, and no native code of it.
+/// Whether a compiler reports that it has the script but no native code of it.
 pub(crate) fn is_not_compiled(status: &Status) -> bool {
     let details = status.get_error_details();
     details.error_info().is_some_and(|info| info.reason == "ARTIFACT_NOT_FOUND")
 }
 
-/// Bytes of a caller's name for a request that a log line has, at most; a longer one is refused.
+/// Longest caller's request ID in a log line, bytes; a longer one is refused.
 const REQUEST_ID_LOGGED_MAX: usize = 128;
 
-/// A name for an execution.
+/// A new execution ID.
 pub(crate) fn new_id() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// Lets all that the log says of the call have the names of its execution.
+/// Adds the execution's IDs to all log lines of the call.
 pub(crate) fn name_call(id: &str, request_id: &str) {
     let call = Span::current();
     call.record("execution_id", id);
@@ -151,7 +149,7 @@ pub(crate) fn name_call(id: &str, request_id: &str) {
     }
 }
 
-/// Tells the log why there is no verdict.
+/// Logs why there is no verdict.
 pub(crate) fn record_on_span(error: &ExecuteError) {
     match error {
         ExecuteError::WorkerLost { detail } => tracing::warn!(detail, "a worker was lost"),
@@ -160,7 +158,7 @@ pub(crate) fn record_on_span(error: &ExecuteError) {
     }
 }
 
-/// Traces have signed numbers only; others would arrive as text.
+/// Traces support signed numbers only; others would arrive as text.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,4 @@
-//! A transaction as a message, from what came to what is answered: the same for a call, a batch and a
-//! session.
+//! Verification of a transaction message, from request to response: common to calls, batches and sessions.
 
 use std::time::{Duration, Instant};
 
@@ -21,18 +20,18 @@ use crate::{
     verify::{Verification, order::VerifyOrder},
 };
 
-/// How long one that finds no room waits before it asks again, at first and at most; it doubles.
+/// Initial and longest wait before retrying for capacity; it doubles each time.
 const BYTES_WAIT: Duration = Duration::from_millis(2);
 const BYTES_WAIT_MAX: Duration = Duration::from_millis(64);
 
-/// Who wants transactions verified.
+/// The caller that wants transactions verified.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyCaller {
     pub(crate) tenant: Tenant,
     pub(crate) deadline: Instant,
-    /// Where what a transaction takes is charged.
+    /// The budget that a transaction's bytes are charged to.
     pub(crate) room: Option<RequestBytes>,
-    /// Whether it waits where there is no room, in place of a refusal.
+    /// Whether it waits for capacity instead of being refused.
     pub(crate) is_patient: bool,
 }
 
@@ -48,7 +47,7 @@ impl Runner {
         self.verify_order(caller, verify_order(message, self.limits())?, (id, request_id)).await
     }
 
-    /// Verifies what `order` says, for `caller`, under the server's name and the caller's.
+    /// Verifies `order` for `caller`, under the server's ID and the caller's.
     pub(crate) async fn verify_order(
         &self,
         caller: &VerifyCaller,
@@ -78,7 +77,7 @@ impl Runner {
         Ok(verified(verification, &tenant.account, id, request_id))
     }
 
-    /// Verifies; again and again, if it may wait for room.
+    /// Verifies, and retries if it may wait for capacity.
     async fn verify_soon(
         &self,
         caller: &VerifyCaller,

@@ -1,4 +1,4 @@
-//! Transactions that share cells: what they share is kept once, and each is verified as if it had come alone.
+//! Transactions that share cells: shared data is stored once, and each is verified on its own.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -33,15 +33,15 @@ use crate::{
     },
 };
 
-/// What transactions share, ready for all of them.
+/// Shared data, ready for all transactions.
 struct Table {
     /// Without cells and headers.
     rules: v1::VerifyShared,
-    /// Large data of theirs is found already, and stays there as long as this.
+    /// Large shared data is already resolved, and stays cached during the table's lifetime.
     cell_deps: Vec<DepPart>,
     headers: Vec<Bytes>,
     _held: HeldBytes,
-    /// Of the cells that are hot.
+    /// Pins of the hot cells.
     _pins: Vec<Pin>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Many {
     runner: Runner,
     caller: VerifyCaller,
     table: Table,
-    /// Of all of them that fail, so many are told why.
+    /// Diagnoses for all failed transactions together.
     diagnoses: Budget,
 }
 
@@ -60,7 +60,7 @@ impl Runner {
         (self.limits().workers_max * 4).clamp(SHARED_TRANSACTIONS_MIN, SHARED_TRANSACTIONS_MAX)
     }
 
-    /// Gets ready for transactions that share `shared`.
+    /// Prepares the data in `shared`.
     pub(crate) async fn many(
         &self,
         caller: VerifyCaller,
@@ -72,7 +72,7 @@ impl Runner {
         Ok(Many { runner: self.clone(), caller, table, diagnoses })
     }
 
-    /// Whether the rules for all of them make sense.
+    /// Checks the rules that are common to all transactions.
     fn check(&self, shared: &v1::VerifyShared) -> Result<(), Fault> {
         verify_order(with(shared, whole::Transaction::MockJson(Bytes::new())), self.limits()).map(drop)
     }
@@ -101,7 +101,7 @@ impl Runner {
                         }
                         found => found.map_err(ExecuteError::from)?,
                     };
-                    // In the hot set it counts there, for all sessions together.
+                    // Data in the hot set counts there, once for all sessions.
                     match self.cells.hot.pin(account, &found) {
                         Some(pin) => pins.push(pin),
                         None => held.grow(found.bytes.len())?,
@@ -115,7 +115,7 @@ impl Runner {
         Ok(Table { rules, cell_deps, headers, _held: held, _pins: pins })
     }
 
-    /// Verifies all of a batch. The results are in the order of the transactions.
+    /// Verifies a whole batch. Results are in the order of the transactions.
     pub(crate) async fn verify_batch(
         &self,
         caller: VerifyCaller,
@@ -141,7 +141,7 @@ impl Runner {
         }
         let mut held = Vec::new();
         while let Some(done) = tasks.join_next().await {
-            // One that panicked has no result; the hook has told where.
+            // A task that panicked has no result; the hook has logged where.
             if let Ok((place, result, bytes)) = done {
                 results[place] = Some(result);
                 held.push(bytes);
@@ -153,7 +153,7 @@ impl Runner {
 }
 
 impl Many {
-    /// What comes of `transaction`, and what that takes of the budget for bytes.
+    /// The result of `transaction`, and its share of the byte budget.
     pub(crate) async fn one(
         &self,
         transaction: v1::SharedTransaction,
@@ -170,7 +170,7 @@ impl Many {
         self.charged(shared_result(id, answered))
     }
 
-    /// `result`, unless there is no room for it.
+    /// `result`, or an error if its bytes exceed the budget.
     pub(crate) fn charged(
         &self,
         result: v1::SharedTransactionResult,
@@ -183,7 +183,7 @@ impl Many {
 }
 
 impl Table {
-    /// `transaction` with all that it has of the table.
+    /// `transaction` with its data from the table.
     fn order(
         &self,
         transaction: v1::SharedTransaction,
@@ -231,7 +231,7 @@ fn with(shared: &v1::VerifyShared, transaction: whole::Transaction) -> v1::Verif
     }
 }
 
-/// What stands at `places` of a list of the table.
+/// The elements at `places` of a list of the table.
 fn found<T: Clone>(field: &str, list: &[T], places: &[u32]) -> Result<Vec<T>, Fault> {
     let one = |(at, place): (usize, &u32)| {
         let entry = usize::try_from(*place).ok().and_then(|place| list.get(place));
@@ -256,7 +256,7 @@ fn check_batch(transactions: &[v1::SharedTransaction], most: u64) -> Result<(), 
     }
 }
 
-/// A mistake in a field of a request.
+/// An error in a field of a request.
 pub(crate) fn wrong(field: &str, problem: &str) -> Fault {
     Fault::field("REQUEST_INVALID", field, problem)
 }

@@ -1,5 +1,5 @@
-//! The call `VerifySession`: transactions as they come, answers as they are there. All of a session lives in
-//! one task and those that it owns, which end when its caller goes away; their workers then end with them.
+//! The call `VerifySession`: transactions as they arrive, answers as they are ready. One task and the tasks
+//! it owns serve a session. They end when its caller goes away; their workers then end with them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -29,7 +29,6 @@ use crate::{
     runner::Runner,
 };
 
-/// One session.
 pub(crate) struct VerifySession {
     pub(crate) runner: Runner,
     pub(crate) id: String,
@@ -37,7 +36,7 @@ pub(crate) struct VerifySession {
     pub(crate) call: CallContext,
 }
 
-/// What a transaction holds while it is verified, and its answer until it is taken.
+/// Resources of a transaction while it is verified, and of its answer until the caller takes it.
 struct Share {
     turn: OwnedSemaphorePermit,
     _bytes: OwnedSemaphorePermit,
@@ -53,12 +52,12 @@ struct InProgress {
     /// Bytes of messages.
     bytes: Arc<Semaphore>,
     tasks: JoinSet<()>,
-    /// By the caller's numbers; closed for those that have ended.
+    /// By the caller's numbers; closed for transactions that have ended.
     cancels: HashMap<u64, oneshot::Sender<()>>,
 }
 
 impl VerifySession {
-    /// Serves until the caller has sent all and got all, or goes away, or the time is over.
+    /// Serves until all transactions are answered, the caller goes away, or time runs out.
     pub(crate) async fn serve(
         self,
         messages: Streaming<v1::VerifySessionRequest>,
@@ -98,12 +97,12 @@ impl VerifySession {
             cancels: HashMap::new(),
         };
         let read = self.read(messages, &mut in_progress).await;
-        // What came before a message that makes no sense is answered first.
+        // Transactions before an invalid message are answered first.
         while in_progress.tasks.join_next().await.is_some() {}
         read
     }
 
-    /// Begins transactions until there are no more. Waits while too many of them have no answer.
+    /// Starts transactions until the stream ends. Waits while too many are unanswered.
     async fn read(
         &self,
         mut messages: Streaming<v1::VerifySessionRequest>,
@@ -130,7 +129,7 @@ impl VerifySession {
 }
 
 impl InProgress {
-    /// Has `transaction` verified when there is room for it.
+    /// Starts to verify `transaction` when there is capacity.
     async fn begin(&mut self, transaction: v1::SharedTransaction, held: HeldBytes) -> Result<(), Status> {
         let id = transaction.id;
         if self.cancels.get(&id).is_some_and(|cancel| !cancel.is_closed()) {
@@ -152,7 +151,7 @@ impl InProgress {
         Ok(())
     }
 
-    /// Gives a transaction up, if it is in progress.
+    /// Cancels a transaction, if it is in progress.
     fn cancel(&mut self, id: u64) {
         if let Some(cancel) = self.cancels.remove(&id) {
             // It may have ended.
@@ -161,7 +160,7 @@ impl InProgress {
     }
 }
 
-/// Has `transaction` verified, and sends what comes of it.
+/// Verifies `transaction` and sends the result.
 async fn answer(
     many: Arc<Many>,
     transaction: v1::SharedTransaction,
@@ -176,13 +175,13 @@ async fn answer(
         one = many.one(transaction) => one,
     };
     if matches!(&result.result, Some(Outcome::Error(error)) if error.reason == CALL_DEADLINE) {
-        // The time of the session is over, and not that of the transaction: the next session has its answer.
+        // The session's time is over, not the transaction's: the caller can retry it in another session.
         return;
     }
     let Share { turn, .. } = share;
     let answer = v1::VerifySessionResponse { message: Some(Told::Result(result)) };
-    // Its number is free from here on: who has the answer may use it again.
+    // From here on the caller may reuse the number.
     drop(cancelled);
-    // Nobody may be left to hear it.
+    // The receiver may be gone.
     let _ = answers.send((Ok(answer), Held::of(bytes, Some(turn)))).await;
 }

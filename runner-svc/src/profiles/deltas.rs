@@ -1,4 +1,4 @@
-//! What was run since each reader of profiles last asked, so that a scraper can add up what it gets.
+//! Runs since each profile reader's last request, so that a scraper can add up the answers.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use crate::{
     profiles::entry::{DecodedSamples, Entry, OTHER_TENANTS, ProfileKey, RunCycles, entry_of},
 };
 
-/// Readers at once.
+/// Concurrent readers.
 pub(crate) const READERS_MAX: usize = 4;
 
-/// Whoever asks, and for what.
+/// A reader and its selection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reader {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Whether a run is among what it asks for.
+    /// Whether the reader's selection includes a run.
     pub(crate) fn wants(&self, key: &ProfileKey) -> bool {
         self.tenant.as_deref().is_none_or(|tenant| &*key.tenant == tenant)
             && (self.script.is_none() || self.script == key.script)
@@ -38,12 +38,12 @@ struct Since {
     entries: BTreeMap<ProfileKey, Entry>,
 }
 
-/// The readers, each with what it has not got yet.
+/// The readers, each with its pending profiles.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas(BTreeMap<Reader, Since>);
 
 impl Deltas {
-    /// Adds a run for all who want it. What finds no room of its own counts with the rest: nothing is lost.
+    /// Adds a run for all readers that select it. A run without its own slot counts with the rest.
     pub(crate) fn add(&mut self, key: &ProfileKey, sampled: Option<&DecodedSamples>, run: RunCycles<'_>) {
         for (_, since) in self.0.iter_mut().filter(|(reader, _)| reader.wants(key)) {
             let is_full = since.entries.len() >= PROFILE_PENDING_MAX && !since.entries.contains_key(key);
@@ -52,14 +52,14 @@ impl Deltas {
         }
     }
 
-    /// What was run since `reader` last asked; none if it never did, or so long ago that it is forgotten.
+    /// Runs since `reader`'s last request; none if it is new or was dropped.
     pub(crate) fn take(&mut self, reader: &Reader, now: Instant) -> Option<BTreeMap<ProfileKey, Entry>> {
         let since = self.0.get_mut(reader)?;
         since.asked = now;
         Some(std::mem::take(&mut since.entries))
     }
 
-    /// Begins to keep for `reader`; false if there are too many who asked within `keep`.
+    /// Starts to record for `reader`; false if too many readers sent requests within `keep`.
     pub(crate) fn begin(&mut self, reader: Reader, now: Instant, keep: Duration) -> bool {
         self.0.retain(|_, since| now.saturating_duration_since(since.asked) <= keep);
         let has_room = self.0.len() < READERS_MAX;
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((of(&reader("two")), of(&of_b)), (Some(100), Some(0)));
         store.add(&key("b", 2), run(5));
         assert_eq!((of(&reader("one")), of(&reader("two")), of(&of_b)), (Some(35), Some(5), Some(5)));
-        // More scripts than there is room for are lost to nobody.
+        // Scripts beyond the limit still count.
         for tenant in 0..PROFILE_PENDING_MAX + 7 {
             store.add(&key(&tenant.to_string(), 1), run(1));
         }

@@ -1,4 +1,4 @@
-//! Where the cycles of one script's runs went, as far as samples tell.
+//! Cycles of one script's runs, as far as samples locate them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use crate::limits::{
     PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_RUN_NODES_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX,
 };
 
-/// Whose profile it is.
+/// Owner of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProfileKey {
     pub(crate) tenant: Arc<str>,
@@ -21,14 +21,14 @@ pub(crate) struct ProfileKey {
     pub(crate) script: Option<Sha256Digest>,
 }
 
-/// What was run, and where its cycles went.
+/// Runs, and where they spent their cycles.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) profile: Profile,
     pub(crate) runs: u64,
-    /// Cycles that count as other, which samples of other runs may stand for.
+    /// Cycles counted as other, which samples of other runs may cover.
     unseen: u64,
-    /// What samples stand for beyond their own runs, as far as it is not counted yet; oldest first.
+    /// Claims of samples beyond their own runs that are not counted yet; oldest first.
     pub(crate) claims: VecDeque<(NodeId, u64)>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct RunCycles<'a> {
     /// None if no sample hit it.
     pub(crate) samples: Option<&'a Samples>,
     pub(crate) cycles: u64,
-    /// Those that a sample might have hit.
+    /// Cycles that a sample could have hit.
     pub(crate) native_cycles: u64,
 }
 
@@ -58,11 +58,11 @@ pub(crate) fn decoded(samples: &Samples) -> Option<DecodedSamples> {
     Some(DecodedSamples { profile, claims, unseen: samples.unseen_cycles })
 }
 
-/// The tenant under which those count together for whom there is no room. No caller can have this name.
+/// Tenant for all runs without their own slot. No caller can have this name.
 pub(crate) const OTHER_TENANTS: &str = "[other]";
 
-/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together; and
-/// beyond that many tenants, whose names callers make up, these.
+/// The entry that counts a run of `key`. Beyond the limit of scripts, a tenant's runs count together. Beyond
+/// the limit of tenants, whose names callers make up, all the others do.
 pub(crate) fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
     let mut key = key.clone();
     if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX {
@@ -79,7 +79,7 @@ impl Entry {
         Self { profile, runs: 0, unseen: 0, claims: VecDeque::new() }
     }
 
-    /// Adds a run, with the samples that there are of it.
+    /// Adds a run, with its samples if any.
     pub(crate) fn add(&mut self, sampled: Option<&DecodedSamples>, run: RunCycles<'_>) {
         self.runs += 1;
         match sampled {
@@ -93,7 +93,7 @@ impl Entry {
             }
             None => {
                 self.profile.add_other(Value::cycles(run.cycles));
-                // Samples that do not add up are believed in nothing.
+                // Inconsistent samples are ignored entirely.
                 if run.samples.is_none() {
                     self.unseen = self.unseen.saturating_add(run.native_cycles.min(run.cycles));
                 }
@@ -102,7 +102,7 @@ impl Entry {
         self.settle();
     }
 
-    /// Adds another time of the same script's runs.
+    /// Adds another entry of the same script's runs.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.runs = self.runs.saturating_add(other.runs);
         self.evict_for_space(other.profile.nodes().len(), NODES_MAX);
@@ -114,7 +114,7 @@ impl Entry {
         self.settle();
     }
 
-    /// Folds stacks where there is no room for `more` within `nodes_max`.
+    /// Folds stacks to fit `more` within `nodes_max`.
     pub(crate) fn evict_for_space(&mut self, more: usize, nodes_max: usize) {
         if self.profile.nodes().len() + more <= nodes_max {
             return;
@@ -127,8 +127,8 @@ impl Entry {
             .collect();
     }
 
-    /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one
-    /// period, of its own run and of those that were too short to be hit.
+    /// Counts what samples claim, up to the unseen cycles. Each sample covers one period of its own run and
+    /// of runs too short to be hit.
     fn settle(&mut self) {
         while let Some((id, claim)) = self.claims.front_mut() {
             let paid = self.unseen.min(*claim);
@@ -146,7 +146,7 @@ impl Entry {
     }
 }
 
-/// One profile of all entries; none of none.
+/// One profile of all entries; none if there are none.
 pub(crate) fn merged(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
     let mut entries = scripts.into_values();
     let mut all = entries.next()?;

@@ -1,7 +1,7 @@
-//! Sends profiles to an OTLP collector: at each interval, what was run since the last one.
+//! Pushes profiles to an OTLP collector: at each interval, the runs since the last one.
 //!
-//! Runs never wait for it: they only add to profiles in memory, whose number and size are bounded. A collector
-//! that is away or slow costs profiles, which are counted and not sent again.
+//! Runs never wait for it: they only add to profiles in memory, whose number and size are bounded. A slow or
+//! absent collector loses profiles, which are counted and not sent again.
 
 use std::{
     num::NonZeroU64,
@@ -26,7 +26,7 @@ use crate::{
     runner::Runner,
 };
 
-/// Starts to send `runner`'s profiles, if its configuration wants that. Call it within the runtime.
+/// Starts pushing `runner`'s profiles, if configured. Call it within the runtime.
 pub(crate) fn start(runner: &Runner) {
     let Some(settings) = runner.profiles.push.clone() else { return };
     match Otlp::new(&settings.receiver, runner.limits().sample_cycles.map_or(0, NonZeroU64::get)) {
@@ -52,7 +52,7 @@ async fn push_for_ever(runner: Runner, otlp: Arc<Otlp>, settings: ProfilePush) {
     }
 }
 
-/// Sends everything that was run since the last time.
+/// Pushes all runs since the last push.
 async fn push_once(runner: &Runner, otlp: &Arc<Otlp>, window: Window, settings: &ProfilePush) {
     let end = Instant::now() + settings.interval;
     let mut failures = 0;
@@ -94,7 +94,7 @@ async fn push(
 
 // OTLP profiles (v1development) over gRPC.
 
-/// Why a receiver did not take a profile.
+/// Why a receiver refused a profile.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PushError {
     #[error("the receiver did not answer within {0:?}")]
@@ -105,14 +105,14 @@ pub(crate) enum PushError {
     Unwritten,
 }
 
-/// The time that a profile is about.
+/// The time range of a profile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: SystemTime,
     pub(crate) end: SystemTime,
 }
 
-/// A receiver of OTLP. Connects when it is needed, and again after it was lost.
+/// An OTLP receiver. Connects on demand, and reconnects after a loss.
 pub(crate) struct Otlp {
     client: ProfilesServiceClient<Channel>,
     /// Cycles between samples, on average.
@@ -127,7 +127,7 @@ impl Otlp {
         Ok(Self { client: ProfilesServiceClient::new(channel), period })
     }
 
-    /// What to send of `named`: receivers refuse profiles without a time.
+    /// The request for `named`: receivers refuse profiles without a time.
     pub(crate) fn request(&self, named: &Named, window: Window) -> ExportProfilesServiceRequest {
         let mut request = otlp_request(&named.view(), &named.labels);
         let start = since_epoch(window.start);

@@ -1,4 +1,4 @@
-//! Profiles of all runs, by window of time, tenant and script, in bounded memory.
+//! Profiles of all runs, by time window, tenant and script, in bounded memory.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// What is counted for metrics.
+/// Counters for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProfilesStats {
-    /// Stacks that are held.
+    /// Stored stacks.
     pub(crate) nodes: u64,
-    /// Windows that went before their time, for want of room.
+    /// Windows dropped early for lack of space.
     pub(crate) windows_dropped: u64,
-    /// Runs that were not kept for the next push, for want of room.
+    /// Runs that the next push misses for lack of space.
     pub(crate) unpushed: u64,
 }
 
@@ -40,7 +40,6 @@ impl Window {
     }
 }
 
-/// The store.
 #[derive(Debug)]
 pub(crate) struct ProfileStore {
     keep: Duration,
@@ -53,22 +52,22 @@ pub(crate) struct ProfileStore {
 struct State {
     windows: VecDeque<Window>,
     dropped: u64,
-    /// What was run since the last push.
+    /// Runs since the last push.
     pending: BTreeMap<ProfileKey, Entry>,
     unpushed: u64,
     deltas: Deltas,
 }
 
 impl ProfileStore {
-    /// A store that keeps profiles for `keep`; where `is_pushed`, what was run since [`Self::take_pending`]
-    /// too.
+    /// A store that retains profiles for `keep` and, if `is_pushed`, also collects runs for
+    /// [`Self::take_pending`].
     pub(crate) fn new(keep: Duration, is_pushed: bool) -> Self {
         let windows = u32::try_from(PROFILE_WINDOWS_MAX).unwrap_or(u32::MAX);
         let window = (keep / windows).max(Duration::from_millis(1));
         Self { keep, window, is_pushed, state: Mutex::default() }
     }
 
-    /// Adds a run. Gives by how many cycles its samples were wrong: always 0, unless Antares has a mistake.
+    /// Adds a run. Returns the error of its samples in cycles: always 0 unless Antares has a bug.
     pub(crate) fn add(&self, key: &ProfileKey, run: RunCycles<'_>) -> u64 {
         self.add_at(Instant::now(), key, run)
     }
@@ -93,7 +92,7 @@ impl ProfileStore {
         if is_whole { wrong } else { wrong.max(1) }
     }
 
-    /// What was run since the last time, to be pushed.
+    /// Takes the runs since the last call, for a push.
     pub(crate) fn take_pending(&self) -> BTreeMap<ProfileKey, Entry> {
         std::mem::take(&mut self.state.lock().pending)
     }
@@ -105,7 +104,7 @@ impl ProfileStore {
         script: Option<Sha256Digest>,
         window: Option<Duration>,
     ) -> Option<Profile> {
-        // What samples of one script claim is of that script.
+        // Samples of one script claim only cycles of that script.
         let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
         self.visit(tenant, window, |key, entry| {
             if script.is_none() || key.script == script {
@@ -115,8 +114,8 @@ impl ProfileStore {
         merged(scripts)
     }
 
-    /// What was run since `reader` last asked, and all that is kept at its first time. Everything is in one
-    /// of its answers, and nothing in two. None where there are too many readers.
+    /// Runs since `reader`'s last request, and all stored ones at the first. Each run is in exactly one
+    /// answer. None if there are too many readers.
     pub(crate) fn delta(&self, reader: Reader) -> Option<Profile> {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -128,7 +127,7 @@ impl ProfileStore {
             return None;
         }
         let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
-        // Within the same lock: no run comes between.
+        // Holding the same lock, so no run comes between.
         let kept = state.windows.iter().flat_map(|window| &window.entries);
         for (key, entry) in kept.filter(|(key, _)| reader.wants(key)) {
             scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
@@ -137,7 +136,7 @@ impl ProfileStore {
         Some(merged(scripts).unwrap_or_default())
     }
 
-    /// What was run for `tenant` in the last `window`: cycles and runs by script, most cycles first.
+    /// The runs of `tenant` in the last `window`: cycles and runs by script, most cycles first.
     pub(crate) fn list(
         &self,
         tenant: &str,
@@ -159,7 +158,7 @@ impl ProfileStore {
         list
     }
 
-    /// What is held.
+    /// Current sizes.
     pub(crate) fn stats(&self) -> ProfilesStats {
         let state = self.state.lock();
         ProfilesStats {
@@ -187,7 +186,7 @@ impl ProfileStore {
         }
     }
 
-    /// Begins a window if it is time, and lets old ones go.
+    /// Starts a window when due, and drops old ones.
     fn evict_for_space(&self, state: &mut State, now: Instant) {
         let is_over = |window: &Window| now.saturating_duration_since(window.start) >= self.window;
         if state.windows.back().is_none_or(is_over) {
@@ -243,7 +242,7 @@ mod tests {
                 RunCycles { samples, cycles: 40, native_cycles: 30 },
             )
         };
-        // Of the other cycles of a run, those of the interpreter are not the sample's.
+        // The interpreter's cycles of a run do not count for its sample.
         let known = || {
             let profile = store.get(Some("a"), key.script, None).unwrap();
             let known = profile.nodes().iter().find(|node| node.frame != Frame::Other).unwrap();
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!(known(), (40, 40));
         run(1, None);
         assert_eq!(known(), (70, 80));
-        // Another window has what is still missing.
+        // The next window has the rest.
         for at in [100, 101] {
             run(at, None);
         }
@@ -266,7 +265,7 @@ mod tests {
         let store = ProfileStore::new(Duration::from_secs(3600), false);
         let program = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
         let mut sum = 0;
-        // Two functions have a quarter and three quarters, from ever new callers.
+        // Two functions take a quarter and three quarters, always from new callers.
         for number in 0..400 {
             let (mut profile, mut claims) = (Profile::new(), Profile::new());
             let programs = [&mut profile, &mut claims].map(|profile| profile.program(&program).unwrap());
@@ -295,7 +294,7 @@ mod tests {
         };
         assert_eq!((own(0), own(64), profile.sum().cycles), (sum / 4 * 3, sum / 4, sum));
         assert!(store.stats().nodes <= PROFILE_NODES_MAX as u64);
-        // Claims outlive the folding.
+        // Claims survive folding.
         assert_eq!(store.state.lock().windows[0].entries[&key("a", 1)].claims.len(), 400);
     }
 

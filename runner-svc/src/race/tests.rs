@@ -1,4 +1,4 @@
-//! Each way in which a race can end, in time that only goes on when everybody waits.
+//! Each possible end of a race, on a paused clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -16,7 +16,7 @@ use super::{EarlyRun, HeadStart, Interpreted, LongCompile, PendingCode, idle_wor
 const HEAD_START: Duration = Duration::from_millis(120);
 const COMPILE: Duration = Duration::from_millis(50);
 
-/// Whether there is native code, or why the call fails.
+/// Whether there is native code, or the call's error.
 type Made = Result<bool, &'static str>;
 
 /// One piece of native code.
@@ -30,7 +30,7 @@ struct Code {
 }
 
 impl Code {
-    /// Code whose compile gives `made`, after [`COMPILE`].
+    /// Code whose compile yields `made` after [`COMPILE`].
     fn new(is_long: bool, is_stored: bool, made: Made) -> Self {
         let (start, long) = HeadStart::new(HEAD_START, move || is_long);
         let wake = Arc::new(Notify::new());
@@ -90,13 +90,13 @@ impl PendingCode for Code {
     }
 }
 
-/// What came of a race.
+/// Result of a race.
 #[derive(Debug, PartialEq)]
 struct End {
     answer: Result<Option<&'static str>, &'static str>,
-    /// At which millisecond it was over.
+    /// Its end, in milliseconds.
     at: u128,
-    /// Milliseconds of the interpreter that nobody has an answer for.
+    /// Milliseconds of the interpreter whose answer is unused.
     overtaken: Option<u128>,
     is_kept: bool,
 }

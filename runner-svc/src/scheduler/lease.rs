@@ -1,4 +1,4 @@
-//! Work is leased a worker, when its turn has come, for as long as it may take and somebody waits.
+//! Leases workers: when the turn has come, until the time limit or until the caller goes away.
 
 use std::{
     sync::Arc,
@@ -18,34 +18,34 @@ use crate::{
     tenant::Tenant,
 };
 
-/// What a worker gave.
+/// A worker's answer.
 pub(crate) struct Leased<T> {
     pub(crate) answer: T,
-    /// Whether the call's deadline came before the end of the run's own time.
+    /// Whether the call's deadline comes before the run's own time limit.
     pub(crate) is_call_s: bool,
     /// The first attempt, if its report was false.
     pub(crate) false_start: Option<FalseStart>,
-    /// Counts until the answer is charged.
+    /// Held until the answer is charged.
     pub(crate) estimate: Option<RunEstimate>,
 }
 
-/// An attempt whose report was false. The work was done again by another worker.
+/// An attempt with a false report. Another worker repeated the work.
 pub(crate) struct FalseStart {
-    /// What was wrong with the report.
+    /// The problem of the report.
     pub(crate) detail: String,
     time: Duration,
 }
 
 impl<T> Leased<T> {
-    /// Time since `began` that counts: nobody pays for a false report.
+    /// Time since `began` that is charged: a false report is free.
     pub(crate) fn time(&self, began: Instant) -> Duration {
         began.elapsed().saturating_sub(self.false_start.as_ref().map_or(Duration::ZERO, |start| start.time))
     }
 }
 
-/// What may be a false report.
+/// A report that may be false.
 pub(crate) trait Report {
-    /// What is wrong with it.
+    /// The error in a false report.
     fn falsehood(&self) -> Option<&str>;
 }
 
@@ -64,36 +64,36 @@ impl Report for BatchEnd {
     }
 }
 
-/// Of a shadow run: without one there is no comparison.
+/// For shadow runs: without a report there is no comparison.
 impl<T> Report for Option<T> {
     fn falsehood(&self) -> Option<&str> {
         None
     }
 }
 
-/// Whether that is an answer, and no end of a worker or of its time: native code may manage in time what the
+/// Whether this is an answer, not a lost worker or a timeout: native code may finish in time where the
 /// interpreter does not.
 pub(crate) fn is_answer<R>(leased: &Leased<Verdict<R>>) -> bool {
     matches!(leased.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
 }
 
-/// Work that a worker that waits may do.
+/// Work for a worker that is already waiting.
 pub(crate) trait Leasable: Send + 'static {
     type Report: Answers + Send + 'static;
 
-    /// Begins it, if such a worker is there; never blocks.
+    /// Starts it if such a worker is available; never blocks.
     fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun<Self::Report>>, PoolError>;
 
-    /// Has it done by whatever worker.
+    /// Runs it in any worker.
     fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<Self::Report>, PoolError>;
 }
 
-/// How long work may take.
+/// Time limits of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeLimits {
-    /// In its worker.
+    /// Wall time in its worker.
     pub(crate) run: Duration,
-    /// Of the call.
+    /// The call's deadline.
     pub(crate) deadline: Instant,
 }
 
@@ -116,7 +116,7 @@ impl Leasable for ScriptRun {
     }
 }
 
-/// A slot and the time that there is for it. Dropped when nobody waits any more: then the worker is recalled.
+/// A slot and its deadline. Dropped when the caller goes away, which recalls the worker.
 struct Lease {
     slot: Slot,
     until: Until,
@@ -134,8 +134,7 @@ impl Lease {
 }
 
 impl Scheduler {
-    /// Has `work` done as [`Scheduler::lease`] does; by a worker that waits for it, if there is one, and at
-    /// once, if it is short.
+    /// Runs `work` like [`Scheduler::lease`], in a waiting worker if there is one, and inline if it is short.
     pub(crate) async fn lease_to<W: Leasable>(
         &self,
         slot: Slot,
@@ -156,7 +155,7 @@ impl Scheduler {
             }
             return self
                 .run_leased(lease, move |pool, until| {
-                    // None if the worker had died before it heard of the run.
+                    // None if the worker died before it got the run.
                     heard.take().map_or_else(|| work.run(pool, until), Ok)
                 })
                 .await;
@@ -169,7 +168,7 @@ impl Scheduler {
         self.run_leased(lease, run).await
     }
 
-    /// Has `work` done by a worker for as long as `limits` say. A caller that goes away takes it back.
+    /// Runs `work` in a worker within `limits`. A caller that goes away recalls it.
     pub(crate) async fn lease<T: Report + Send + 'static>(
         &self,
         slot: Slot,
@@ -187,7 +186,7 @@ impl Scheduler {
         let (pool, estimate) = (self.pool.of_tenant(slot.tenant()), slot.estimate.take());
         let worked = tokio::task::spawn_blocking(move || {
             let answer = believed(&pool, &until, work);
-            // Held until the worker is gone, also when nobody waits for it any more.
+            // Held until the worker is gone, even if the caller has gone away.
             drop(slot);
             answer
         });
@@ -197,7 +196,7 @@ impl Scheduler {
     }
 }
 
-/// Has `work` done; where the report is false, once more by a worker that has done nothing before.
+/// Runs `work`. After a false report, repeats it once in a fresh worker.
 fn believed<T: Report>(
     pool: &Pool,
     until: &Until,
@@ -210,7 +209,7 @@ fn believed<T: Report>(
     Ok((work(&pool.of_fresh_workers(), until.clone())?, Some(start)))
 }
 
-/// Why a pool has no answer.
+/// Converts an error of the pool.
 fn failed(error: PoolError) -> ExecuteError {
     match error {
         error if error.is_for_now() => {
@@ -221,10 +220,10 @@ fn failed(error: PoolError) -> ExecuteError {
     }
 }
 
-/// A worker's answer, and when it began.
+/// A worker's answer and its start.
 pub(crate) type Answered<R> = Interpreted<Leased<Verdict<R>>>;
 
-/// What there is for work whose turn has come.
+/// State of work whose turn has come.
 pub(crate) enum Turn<R> {
     Worker(Slot),
     /// The interpreter's answer, which did not wait for native code.
@@ -232,8 +231,7 @@ pub(crate) enum Turn<R> {
 }
 
 impl<R> Turn<R> {
-    /// The answer: where there is none yet, that of `run`. Its time is charged also if nobody waits for its
-    /// end any more.
+    /// Returns the existing answer, or else that of `run`. Charges its time even if the caller goes away.
     pub(crate) async fn answer<F>(
         self,
         account: &Account,
@@ -254,7 +252,7 @@ impl<R> Turn<R> {
 }
 
 impl Scheduler {
-    /// Waits for the turn of `tenant`, unless there is an answer already. Gives how long that was.
+    /// Waits for the turn of `tenant`, unless there is an answer already. Returns the wait.
     pub(crate) async fn turn<R>(
         &self,
         tenant: &Tenant,

@@ -1,9 +1,9 @@
-//! Slots for runs, shared fairly between callers, with a bounded number of calls that wait.
+//! Slots for runs, shared fairly between callers, with a bounded number of waiting calls.
 //!
-//! The next slot is for the caller that has had least time on workers, and of its tenants for the one that
-//! has had least: names that a caller makes up take time from its own other calls alone. The calls of one
-//! tenant stay in order. A call too many takes the place of the last one of the caller that has most waiting,
-//! its own where none has more, and there by the same rule of the tenant that has most.
+//! The next slot is for the caller with the least worker time, and within it for the tenant with the least:
+//! made-up names take time only from the caller's own calls. Calls of one tenant stay in order. A call beyond
+//! the bound displaces the last call of the caller with the most waiting calls, or its own if none has more.
+//! Within that caller, the tenant with the most loses its last call.
 
 use std::{
     collections::VecDeque,
@@ -20,11 +20,11 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The queue is full of calls that have as good a right.
+/// The queue is full of calls with an equal right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Slots, and who waits for one.
+/// Slots, and the calls waiting for one.
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting_max: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Queue {
     state: Mutex<State<oneshot::Sender<Slot>>>,
 }
 
-/// The same without a clock: `now` is in microseconds.
+/// The queue without a clock: `now` is in microseconds.
 #[derive(Debug)]
 struct State<C> {
     slots: usize,
@@ -47,7 +47,7 @@ struct Key {
     name: Arc<str>,
 }
 
-/// The right to run; given back when it is dropped.
+/// The right to run; returned on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     queue: Arc<Queue>,
@@ -63,18 +63,18 @@ impl Key {
 }
 
 impl Slot {
-    /// For whom it is.
+    /// The tenant that holds it.
     pub(crate) fn tenant(&self) -> &str {
         &self.key.name
     }
 
-    /// Charges what the run is expected to cost, if the quota has room for it.
+    /// Charges the run's estimate if the quota allows it.
     pub(super) fn begin(mut self, tenant: &Tenant) -> Result<Self, Fault> {
         self.estimate = Some(tenant.account.begin_run()?);
         Ok(self)
     }
 
-    /// Whether no other slot is taken, and nobody waits for one.
+    /// Whether no other slot is taken and no call waits for one.
     pub(crate) fn is_alone(&self) -> bool {
         let state = self.queue.state.lock();
         state.free + 1 == state.slots && state.callers.count() == 0
@@ -92,7 +92,7 @@ impl Drop for Slot {
 }
 
 impl Queue {
-    /// A queue before `slots` runs at once, in which `waiting_max` calls may wait.
+    /// A queue for `slots` concurrent runs and up to `waiting_max` waiting calls.
     pub(crate) fn new(slots: usize, waiting_max: usize) -> Self {
         Self { waiting_max, start: Instant::now(), state: Mutex::new(State::new(slots)) }
     }
@@ -110,7 +110,7 @@ impl Queue {
         loop {
             match timeout(Duration::from_micros(RECENT_US), &mut wait).await {
                 Ok(slot) => return slot.map_err(|_| Full),
-                // The last worker may have waited long enough for others.
+                // The last worker may have waited long enough for other callers.
                 Err(_) => self.hand_out(),
             }
         }
@@ -136,20 +136,20 @@ impl Queue {
         wait
     }
 
-    /// Hands free slots to those who are next.
+    /// Hands free slots to the next calls.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let mut state = self.state.lock();
             let since = self.now();
             let Some((key, waiter)) = state.next(since) else { return };
             drop(state);
-            // A slot for a call that has gone away is given back here.
+            // A slot for a call that has gone away returns here.
             drop(waiter.send(Slot { queue: Arc::clone(self), key, since, estimate: None }));
         }
     }
 }
 
-/// Takes calls that nobody waits for any more out of the queue.
+/// Removes abandoned calls from the queue.
 struct Purge<'a> {
     queue: &'a Queue,
     key: &'a Key,
@@ -173,7 +173,7 @@ impl<C> State<C> {
         tenants.enter(&key.name, now).waiting.push_back(call);
     }
 
-    /// The call that has the next free slot.
+    /// The call that gets the next free slot.
     fn next(&mut self, now: u64) -> Option<(Key, C)> {
         let free = self.free.checked_sub(1)?;
         let moment = Moment { now, is_last: free == 0 && self.slots > 1 };
@@ -192,7 +192,7 @@ impl<C> State<C> {
         }
     }
 
-    /// Drops a call, if there are more than `waiting_max` after one of `key` has come.
+    /// Drops a call if more than `waiting_max` wait after the arrival of one of `key`.
     fn shed(&mut self, key: &Key, waiting_max: usize) {
         if self.callers.count() <= waiting_max {
             return;
@@ -200,7 +200,7 @@ impl<C> State<C> {
         let caller = self.callers.most(&key.caller).unwrap_or(key.caller);
         let tenants = self.callers.all.get(&caller).and_then(|share| share.waiting.most(&key.name));
         let name = tenants.unwrap_or_default();
-        // Its receiver learns of it.
+        // Dropping the sender notifies its receiver.
         self.calls(&Key { caller, name }).and_then(VecDeque::pop_back);
     }
 

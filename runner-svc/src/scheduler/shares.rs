@@ -1,29 +1,29 @@
-//! Who has had how much of the workers' time, and who is next: start-time fair queueing.
+//! Worker time of each owner, and who is next: start-time fair queueing.
 //!
-//! The holder is next that would have had least time after one more run, which is expected to take the mean
-//! of its recent ones, as are the runs in progress. Idle time earns nothing: who comes back counts as if it
-//! had had what the least of the others has.
+//! The next owner is the one with the least time after one more run. Each run, also one in progress, is
+//! expected to take the mean of the owner's recent ones. Idle time earns nothing: a returning owner starts
+//! from the least time of the others.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// How long the last worker waits for a holder that was active, and how far a holder can be ahead of others,
+/// Longest wait of the last worker for a recently active owner, and largest lead of an owner over others,
 /// microseconds.
 pub(super) const RECENT_US: u64 = 10_000_000;
-/// Holders that are remembered. Beyond that, idle ones are forgotten, and with them what they have had.
+/// Remembered owners. Beyond that, idle ones are forgotten with their time.
 const SHARES_MAX: usize = 256;
-/// The last run is one part in so many of the mean.
+/// The last run's share of the mean is one in this many.
 const MEAN_PARTS: u64 = 8;
 
-/// Calls that wait.
+/// Waiting calls.
 pub(super) trait Waiting: Default {
-    /// How many.
+    /// Their number.
     fn count(&self) -> usize;
 
-    /// Whether one of them may have the worker of `moment`.
+    /// Whether one of them may take the worker of `moment`.
     fn is_ready(&self, moment: Moment) -> bool;
 }
 
-/// A worker that is free.
+/// A free worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Microseconds of any clock.
@@ -32,25 +32,25 @@ pub(super) struct Moment {
     pub(super) is_last: bool,
 }
 
-/// The calls of one holder, and what it has had.
+/// The calls and the time of one owner.
 #[derive(Debug, Default)]
 pub(super) struct Share<W> {
     pub(super) waiting: W,
     /// Time of runs that have ended, microseconds.
     ended: u64,
     running: u64,
-    /// When the runs in progress began, all together.
+    /// Sum of the start times of runs in progress.
     began: u64,
     mean: u64,
     seen: u64,
-    /// Of those with equal time, who has waited longest is next.
+    /// At equal time, the owner that waited longest is next.
     turn: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Shares<K, W> {
     pub(super) all: HashMap<K, Share<W>>,
-    /// What the one had had that was next last.
+    /// Time of the owner that was served last.
     time: u64,
     turns: u64,
 }
@@ -80,7 +80,7 @@ impl<W: Waiting> Share<W> {
 }
 
 impl<K: Clone + Eq + Hash, W: Waiting> Shares<K, W> {
-    /// The share of `key`, for a call that comes `now`.
+    /// The share of `key`, for a call that arrives `now`.
     pub(super) fn enter(&mut self, key: &K, now: u64) -> &mut Share<W> {
         if self.all.get(key).is_none_or(|share| share.waiting.count() == 0) {
             let active = self.all.values().filter(|share| !share.is_idle());
@@ -96,8 +96,8 @@ impl<K: Clone + Eq + Hash, W: Waiting> Shares<K, W> {
         share
     }
 
-    /// Who is next of those who may have the worker of `moment`. The last one waits for those who have none
-    /// and were active lately.
+    /// The next owner that may take the worker of `moment`. The last worker waits for recently active owners
+    /// without one.
     pub(super) fn next(&self, moment: Moment) -> Option<K> {
         let mut shares = self.all.values();
         let waits = moment.is_last && shares.any(|share| share.running == 0 && share.is_recent(moment.now));
@@ -108,7 +108,7 @@ impl<K: Clone + Eq + Hash, W: Waiting> Shares<K, W> {
             .map(|(key, _)| key.clone())
     }
 
-    /// A run of `key` begins. Gives its share.
+    /// Starts a run of `key`. Returns its share.
     pub(super) fn begin(&mut self, key: &K, now: u64) -> &mut Share<W> {
         self.turns += 1;
         let share = self.all.entry(key.clone()).or_default();
@@ -119,7 +119,7 @@ impl<K: Clone + Eq + Hash, W: Waiting> Shares<K, W> {
         share
     }
 
-    /// The run of `key` that began at `since` ends. Gives its share.
+    /// Ends the run of `key` that started at `since`. Returns its share.
     pub(super) fn end(&mut self, key: &K, since: u64, now: u64) -> Option<&mut Share<W>> {
         self.forget_idle(now);
         let share = self.all.get_mut(key)?;
@@ -133,7 +133,7 @@ impl<K: Clone + Eq + Hash, W: Waiting> Shares<K, W> {
         Some(share)
     }
 
-    /// Who has most calls that wait; `own`, if nobody has more.
+    /// The owner with the most waiting calls; `own` if none has more.
     pub(super) fn most(&self, own: &K) -> Option<K> {
         let most = self.all.iter().max_by_key(|(key, share)| (share.waiting.count(), *key == own));
         most.map(|(key, _)| key.clone())

@@ -1,8 +1,8 @@
-//! Several compilers: which one a script goes to, and which one is next.
+//! Several compilers: the order in which a script tries them.
 //!
 //! Each script has an order of the compilers that is the same on every runner (rendezvous hashing of its
-//! digest and their addresses), so equal scripts meet in one compile wherever they are run. One that is busy
-//! or gone is passed over for the next; that two compile the same script is waste and no mistake.
+//! digest and their addresses), so equal scripts share one compile. A busy or unreachable compiler is skipped
+//! for the next. Two compiles of the same script are wasteful but correct.
 
 use std::{path::Path, time::Duration};
 
@@ -21,57 +21,57 @@ use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::limits::{CONNECT_TIME_MAX, RESOLVE_INTERVAL};
 
-/// How names become compilers.
+/// Resolution of names to compilers.
 const RESOLVE: ResolveSettings = ResolveSettings {
     // There are fewer compilers than runners.
     addresses_max: 256,
     circuit: CircuitSettings {
-        // A script's artifacts are at the compiler that it is asked for first: it shall be back there soon.
+        // A script's artifacts are at its first compiler, so calls should return there soon.
         open: Duration::from_secs(1),
         open_max: Duration::from_secs(15),
     },
 };
 
-/// How they become those that callers' calls are passed on to.
+/// Resolution of names to compilers for proxied calls.
 const RESOLVE_FOR_CALLERS: ResolveSettings = ResolveSettings {
-    // Longer than it takes to see that a compiler is silent: a caller that tries again, by way of other runners
-    // too, meets each silent compiler once for each runner.
+    // Longer than it takes to detect a silent compiler: a caller that retries, also through other runners,
+    // meets each silent compiler once per runner.
     circuit: CircuitSettings { open: Duration::from_secs(30), open_max: Duration::from_secs(30) },
     ..RESOLVE
 };
 
-/// A compiler that is silent for twice as long is unreachable: the next one gets its calls.
+/// A compiler that is silent for twice as long is unreachable: its calls move to the next one.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that is passed on, read ahead of its caller.
+/// Bytes of a proxied response that are read ahead of its caller.
 const WINDOW_BYTES: u32 = 64 << 10;
 
-/// Longest message that is taken, bytes: a chunk and what is around it.
+/// Longest accepted message in bytes: a chunk and its envelope.
 const MESSAGE_BYTES_MAX: usize = 20 << 20;
 
-/// Why a compiler service cannot be a source.
+/// Why a compiler service cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The URL is none.
+    /// The URL is invalid.
     #[error("runner.compiler_url")]
     Url(#[from] Error),
-    /// The files of TLS are of no use.
+    /// The TLS files are invalid.
     #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
     Tls(#[from] TlsError),
-    /// The token is of no use.
+    /// The token is invalid.
     #[error("runner.compiler_token_file")]
     Token(#[source] std::io::Error),
-    /// The list of trusted keys is of no use.
+    /// The list of trusted keys is invalid.
     #[error("signing.trusted")]
     Keys(#[from] KeyError),
 }
 
-/// A client of the compiler behind `connection`.
+/// A client of the compiler on `connection`.
 pub(crate) fn client(connection: Connection) -> CompilerServiceClient<Connection> {
     CompilerServiceClient::new(connection).max_decoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-/// What calls to compilers carry; the file of the token is read again whenever it changes.
+/// Credentials of calls to compilers; the token file is reread whenever it changes.
 pub(crate) fn credentials(token_file: Option<&Path>, metrics: &Metrics) -> std::io::Result<Credentials> {
     let mut credentials = Credentials { also: Some(inject), ..Credentials::default() };
     if let Some(path) = token_file {
@@ -94,8 +94,8 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
     bearer(std::fs::read_to_string(path)?.trim()).ok_or_else(none)
 }
 
-/// The compilers that `config` names, looked up again for ever: for calls of the runner, and for those that it
-/// passes on. Call it within a runtime.
+/// The compilers that `config` names, resolved periodically: for the runner's own calls and for proxied ones.
+/// Call it within a runtime.
 pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 2], RemoteError> {
     let limits = &config.runner;
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
@@ -118,7 +118,7 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 
     Ok([compilers, follow("compiler names of callers", RESOLVE_FOR_CALLERS, Some(WINDOW_BYTES))?])
 }
 
-/// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.
+/// Resolves the names periodically. A name that fails to resolve keeps its last addresses.
 async fn look_up(compilers: Balance, mut resolver: Resolver) {
     loop {
         let resolved = resolver.look_up(&compilers, false).await;

@@ -1,4 +1,4 @@
-//! The compiler in this process as a source.
+//! The compiler in this process, as a source.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl ArtifactSource for LocalSource {
             && !self.0.has_script(wanted.script)
             && let Err(error) = self.0.store_script(None, wanted.script, elf.clone()).await
         {
-            // The compile does without: it gets the bytes.
+            // The compile works without: it gets the bytes.
             tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");
         }
         let Wanted { script, options, elf, known, is_stored } = wanted;

@@ -1,4 +1,4 @@
-//! A compiler service elsewhere as a source, over gRPC.
+//! A remote compiler service as a source, over gRPC.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,16 +31,16 @@ use crate::{
     },
 };
 
-/// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
+/// Remote compiler services. Connects on demand, and reconnects after a loss.
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
     compilers: Balance,
-    /// Where calls of callers go.
+    /// Proxy for callers' calls.
     proxy: CompilerProxy,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
-    /// Of these the tenant is for whom it asks; the compiler service believes it of a caller that may act for
+    /// They include the tenant of the request; the compiler service accepts it from a caller that may act for
     /// others.
     credentials: Credentials,
 }
@@ -49,7 +49,7 @@ impl RemoteSource {
     /// The service that `config` names, with TLS if its URL says so. Call it within a runtime.
     ///
     /// # Errors
-    /// The URL is none, or the files are of no use.
+    /// The URL or the files are invalid.
     pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
         let (limits, [compilers, callers]) = (&config.runner, compilers(config, metrics)?);
         let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
@@ -68,12 +68,12 @@ impl RemoteSource {
         })
     }
 
-    /// `routes` with the services of compilers.
+    /// Adds the compiler services to `routes`.
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
         self.proxy.add_to(routes)
     }
 
-    /// Whether calls of callers reach a compiler.
+    /// Whether proxied calls reach a compiler.
     pub(crate) fn is_open(&self) -> bool {
         self.proxy.is_open()
     }
@@ -84,8 +84,8 @@ impl RemoteSource {
         request
     }
 
-    /// Asks the compilers in the order of `script`, one after the other, until one answers, or says what the
-    /// next one would say too.
+    /// Tries the compilers in the order of `script` until one answers, or fails with an error that the others
+    /// would repeat.
     async fn call_compiler<T, F>(
         &self,
         script: Sha256Digest,
@@ -106,8 +106,8 @@ impl RemoteSource {
             if is_last_word(&answer) {
                 return answer;
             }
-            // Another one may be there, have it, or have time. What one has said is worth more than that one
-            // is gone.
+            // Another one may be reachable, have it, or have time. A compiler's error is worth more than a
+            // lost connection.
             if let Err(error) = answer
                 && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
             {
@@ -117,7 +117,7 @@ impl RemoteSource {
         Err(worst)
     }
 
-    /// What the compiler answers; none if only what is stored is wanted, and nothing is.
+    /// The compiler's answer; none if only a stored artifact is wanted and there is none.
     async fn compile(
         &self,
         link: &Connection,
@@ -147,7 +147,7 @@ impl RemoteSource {
     }
 
     async fn upload(&self, link: &Connection, script: Sha256Digest, elf: &Bytes) -> Result<(), SourceError> {
-        // What a runner waits for has deadlines: another compiler is asked where this one breaks off.
+        // Callers of a runner have deadlines: if this one breaks off, another compiler gets the request.
         let (connection, call_time_max) = (link.clone(), self.call_timeout);
         let upload = Upload { connection, call_time_max, retry: Retry::NEVER };
         let uploaded = upload.send(elf, &script.to_string()).await;
@@ -187,7 +187,7 @@ impl RemoteSource {
         }
         let (compiled, blob) = match self.download(link, key).await {
             Ok(blob) => (compiled, blob),
-            // Evicted, or found corrupt, since the answer: compiled again, once.
+            // Evicted or found corrupt since the answer: compile again, once.
             Err(status)
                 if matches!(source_error(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) =>
             {
@@ -250,12 +250,12 @@ impl ArtifactSource for RemoteSource {
     }
 }
 
-/// For whom compilers are asked in a call of `account`.
+/// Tenant header of compiler calls for `account`.
 pub(crate) fn tenant_of(account: &Account) -> Option<MetadataValue<Ascii>> {
     account.tenant().parse().ok().filter(|_| !account.tenant().is_empty())
 }
 
-/// Whether another compiler would say the same.
+/// Whether another compiler would answer the same.
 fn is_last_word<T>(answer: &Result<T, SourceError>) -> bool {
     !matches!(
         answer,
@@ -296,7 +296,7 @@ enum Part {
     Chunk(Bytes),
 }
 
-/// All bytes of a stream, at most `most`. Their digest is not checked here.
+/// All bytes of a stream, up to `most`. Does not check their digest.
 async fn collect<M>(
     mut stream: Streaming<M>,
     most: u64,

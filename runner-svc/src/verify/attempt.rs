@@ -1,5 +1,5 @@
-//! A transaction with the native code that there is for it. The first verification does not wait for a long
-//! compile: one begins without that code, and whoever is done first has the answer.
+//! A transaction with its available native code. The first verification does not wait for a long compile: it
+//! races against it in the interpreter, and the first to finish answers.
 
 use std::{
     cmp::Reverse,
@@ -39,45 +39,45 @@ use crate::{
     },
 };
 
-/// What the configuration says of all verifications.
+/// Configuration of all verifications.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) groups_apart: bool,
-    /// How many cycles lie between two samples; 0: there are none.
+    /// Cycles between two samples; 0 disables sampling.
     pub(crate) sample_cycles: u64,
 }
 
-/// A transaction, whatever native code there is.
+/// A transaction, independent of its native code.
 pub(crate) struct Transaction {
     pub(crate) order: VerifyOrder,
     document: Document,
-    /// Cells in files of their own, in the order of their numbers in the document.
+    /// Cells in their own files, in the order of their numbers in the document.
     cells: Vec<Arc<HotCell>>,
-    /// Its script groups, as they run.
+    /// Its script groups, in the order of their runs.
     groups: Arc<[KnownGroup]>,
-    /// Whether each is verified in a worker of its own.
+    /// Whether each group runs in a worker of its own.
     is_apart: bool,
     sample_cycles: u64,
     sample_salt: u64,
 }
 
-/// A verification with the native code that was there when it began.
+/// A verification with the native code available at its start.
 pub(crate) struct Attempt {
     pub(crate) job: VerifyJob,
     /// In the job's order.
     pub(crate) libraries: Vec<Native>,
-    /// What belongs to the last of the libraries.
+    /// ELFs of the last libraries.
     beside: Vec<Arc<Sealed>>,
     pub(crate) uses: Vec<ProgramUse>,
-    /// What has no native code, and why.
+    /// Programs without native code, with reasons.
     pub(crate) without: Vec<(Sha256Digest, Fallback)>,
-    /// How long the longest compile took.
+    /// Time of the longest compile.
     pub(crate) made: Duration,
 }
 
 impl Transaction {
-    /// `order` with `mock`, which was read of it: as many of `cells` as there may be files are beside it, the
-    /// largest.
+    /// `order` with `mock`, the parsed transaction. The largest of `cells` become extra files, as many as
+    /// allowed.
     pub(crate) async fn new(
         order: VerifyOrder,
         (mock, groups): (&Mock, Arc<[KnownGroup]>),
@@ -123,7 +123,7 @@ impl Transaction {
         }
     }
 
-    /// What has to be known to verify it again.
+    /// Data for repeating the verification.
     pub(crate) fn again(&self, attempt: &Attempt) -> VerifyAgain {
         VerifyAgain { job: attempt.job.clone(), files: self.files(attempt).interpreted() }
     }
@@ -151,8 +151,8 @@ impl Transaction {
 }
 
 impl TransactionVerifier {
-    /// The native code that there is for a transaction; or what there was when a verification began, and its
-    /// answer, if that came before the compiles that take long, or if these came to nothing.
+    /// The transaction's native code. Alternatively the code available when a verification started, with its
+    /// answer, if that beat the long compiles or if they failed.
     pub(crate) async fn attempt_or_answer(
         &self,
         transaction: &Transaction,
@@ -178,7 +178,7 @@ impl TransactionVerifier {
         Ok((early, answered))
     }
 
-    /// Has a worker verify, for as long as it may.
+    /// Verifies in a worker until the deadline.
     pub(crate) async fn run_attempt(
         &self,
         slot: Slot,
@@ -199,7 +199,7 @@ impl TransactionVerifier {
     }
 }
 
-/// The transaction as workers read it.
+/// The transaction as workers parse it.
 struct Document {
     /// Empty if it is in a file.
     bytes: Bytes,
@@ -218,7 +218,7 @@ impl Document {
     }
 }
 
-/// A verification for whatever worker there is.
+/// A verification for any worker.
 struct Verify {
     job: VerifyJob,
     files: ExtraFiles,

@@ -1,5 +1,5 @@
-//! Cells that a tenant's transactions share, kept in sealed memory files with both of their hashes: fetched,
-//! hashed and sealed once.
+//! Cells that a tenant's transactions share, stored in sealed memory files with both of their hashes:
+//! fetched, hashed and sealed once.
 
 use std::{
     collections::HashMap,
@@ -22,12 +22,12 @@ use crate::{
     tenant_cache::{Hot, HotStats, TenantCache},
 };
 
-/// Of eight parts of the budget, so many may be pinned for one tenant, and for all: another one can pin too,
-/// and what is not pinned has the rest.
+/// Eighths of the budget that may be pinned, for one tenant and for all: other tenants can pin too, and
+/// unpinned cells use the rest.
 const PINNED_EIGHTHS_MAX: u64 = 4;
 const ALL_PINNED_EIGHTHS_MAX: u64 = 7;
 
-/// Data of a cell in a sealed memory file, hashed once.
+/// Cell data in a sealed memory file, hashed once.
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
@@ -35,7 +35,7 @@ pub(crate) struct HotCell {
     pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
-    /// What is held for it while calls use it.
+    /// Its bytes in the budget while calls use it.
     held: Mutex<Weak<HeldBytes>>,
     pins: AtomicUsize,
 }
@@ -50,7 +50,7 @@ impl Hot for Arc<HotCell> {
     }
 }
 
-/// Hot cells of all tenants, at most so many bytes and files. What calls hold outlives its eviction.
+/// Hot cells of all tenants, bounded in bytes and files. Cells in use outlive their eviction.
 pub(crate) struct HotCells {
     source: Arc<dyn ArtifactSource>,
     flights: SingleFlight<(Namespace, Sha256Digest), Result<Arc<HotCell>, SourceError>>,
@@ -59,7 +59,7 @@ pub(crate) struct HotCells {
     pinned: Arc<Mutex<Pinned>>,
 }
 
-/// Bytes of the cells that are pinned, by tenant.
+/// Pinned bytes by tenant.
 type Pinned = HashMap<Namespace, u64>;
 
 impl HotCell {
@@ -70,7 +70,7 @@ impl HotCell {
         Ok(Self { sealed: Arc::new(sealed), bytes, data_hash, held, pins })
     }
 
-    /// Holds its bytes in `room`, unless a call does that already.
+    /// Charges its bytes to `room`, unless another call already holds them.
     pub(crate) fn hold(&self, room: Option<&RequestBytes>) -> Result<Arc<HeldBytes>, Fault> {
         let mut held = self.held.lock();
         if let Some(held) = held.upgrade() {
@@ -81,7 +81,7 @@ impl HotCell {
         Ok(bytes)
     }
 
-    /// Seals and hashes `bytes`, in a thread that may block.
+    /// Seals and hashes `bytes` on a blocking thread.
     async fn of(bytes: Bytes) -> Result<Self, SourceError> {
         Self::of_sealed(seal("antares-cell", bytes).await?).await
     }
@@ -93,23 +93,23 @@ impl HotCell {
                 tracing::error!(%error, "a memory file cannot be mapped");
                 Err(SourceError::Internal)
             }
-            // It panicked; the hook has told where.
+            // It panicked; the hook has logged where.
             Err(_) => Err(SourceError::Internal),
         }
     }
 }
 
 impl HotCells {
-    /// None yet, of at most `bytes_max` bytes and `entries_max` files.
+    /// Empty, with at most `bytes_max` bytes and `entries_max` files.
     pub(crate) fn new(source: Arc<dyn ArtifactSource>, bytes_max: u64, entries_max: u64) -> Self {
         let cells = TenantCache::new(bytes_max, entries_max);
         Self { source, flights: SingleFlight::default(), cells, bytes_max, pinned: Arc::default() }
     }
 
-    /// The cell data that was uploaded under `digest`, as `account` sees it.
+    /// The cell data uploaded under `digest`, as visible to `account`.
     ///
     /// # Errors
-    /// It is not stored, cannot be fetched now, or is not what its digest says.
+    /// It is not stored, cannot be fetched now, or does not match its digest.
     pub(crate) async fn get(
         &self,
         account: &Account,
@@ -132,10 +132,10 @@ impl HotCells {
         Ok(cell)
     }
 
-    /// Cell data that came along; the tenant finds it again by its digest.
+    /// Stores inline cell data; the tenant finds it again by its digest.
     ///
     /// # Errors
-    /// There are no descriptors or no memory left.
+    /// Descriptors or memory are exhausted.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
         let (namespace, digest) = (account.owner(), digest(&bytes));
         if let Some(known) = self.cells.get(namespace, digest) {
@@ -147,8 +147,8 @@ impl HotCells {
         Ok(cell)
     }
 
-    /// Keeps `cell` from eviction as long as the pin lives, so that a long session holds nothing outside the
-    /// cache. None if the cell is not in the cache (any more), or if too much is pinned already.
+    /// Protects `cell` from eviction for the pin's lifetime, so that a long session holds nothing outside the
+    /// cache. None if the cell is not in the cache, or if too much is pinned.
     pub(crate) fn pin(&self, account: &Account, cell: &Arc<HotCell>) -> Option<Pin> {
         let namespace = account.owner();
         let pin = self.pinned_for(namespace, cell)?;
@@ -176,7 +176,7 @@ impl HotCells {
     }
 }
 
-/// Keeps a cell in the cache while it lives.
+/// Protects a cell from eviction for its lifetime.
 pub(crate) struct Pin {
     pinned: Arc<Mutex<Pinned>>,
     namespace: Namespace,
@@ -198,7 +198,7 @@ impl Drop for Pin {
     }
 }
 
-/// Exports what `read` gives at each scrape.
+/// Exports the values of `read` at each scrape.
 pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotStats + Send + 'static) {
     let rows: [MetricRow<HotStats>; 4] = [
         ("antares_hot_cells_bytes", "Bytes of cell data cached in memory.", |now| now.bytes),
@@ -222,7 +222,7 @@ mod tests {
 
     const KIB: usize = 1024;
 
-    /// Has blobs of 60 KiB of one byte each, and counts how often it is asked.
+    /// Serves blobs of 60 KiB, each of one byte value, and counts requests.
     #[derive(Clone, Default)]
     struct Blobs(Arc<AtomicUsize>);
 
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Room for four cells.
+    /// Capacity for four cells.
     fn hot(source: &Blobs, entries_max: u64) -> HotCells {
         HotCells::new(Arc::new(source.clone()), 256 * KIB as u64, entries_max)
     }
@@ -290,7 +290,7 @@ mod tests {
         assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
     }
 
-    /// What another tenant has brought, or fetches at the same time, is not known to be there.
+    /// Another tenant's cells are invisible, even while it fetches them.
     #[tokio::test]
     async fn tenants_have_cells_of_their_own() {
         let source = Blobs::default();
@@ -308,8 +308,7 @@ mod tests {
         assert_eq!((empty.data_hash, empty.bytes.len()), ([0; 32], 0));
     }
 
-    /// What a long session uses stays, and counts once however many sessions use it; another tenant can pin
-    /// all the same.
+    /// A long session's cells stay cached, and count once for all its sessions; another tenant can still pin.
     #[tokio::test]
     async fn what_is_pinned_stays_while_it_is() {
         let hot = hot(&Blobs::default(), 100);

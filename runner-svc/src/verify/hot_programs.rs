@@ -1,9 +1,9 @@
-//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that
-//! scripts load at run time), found hot by a run: compiled in the background, and remembered with the
-//! transactions that they were met in, for the tenant that ran them.
+//! Programs that are not whole cells (slices for exec or spawn, code from witnesses, code loaded at run time)
+//! and that a run found hot. They are compiled in the background, and remembered for their tenant with the
+//! transactions that used them.
 //!
-//! Which bytes are hot is what a worker reports. That is no matter of trust: a library is used for the bytes
-//! that it was compiled from, whoever thought of them.
+//! Workers report which bytes are hot. That needs no trust: a library is used only for the bytes that it was
+//! compiled from, whoever chose them.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     verify::programs::FILES_MAX,
 };
 
-/// Hot programs of each tenant, and those that wait to be compiled.
+/// Hot programs of each tenant, and those waiting for a compile.
 pub(crate) struct HotPrograms {
     known: TenantCache<ProgramKey, Known>,
     queue: FairQueue<Waiting>,
@@ -35,12 +35,12 @@ pub(crate) struct HotPrograms {
 
 type ProgramKey = (Sha256Digest, CompileOptions);
 
-/// What is known of a hot program.
+/// State of a hot program.
 #[derive(Clone, Debug)]
 enum Known {
     /// It has native code.
     Native(Remembered),
-    /// It has none, and why.
+    /// It has none, with the reason.
     Failed(Fallback),
 }
 
@@ -53,26 +53,26 @@ impl Hot for Known {
     }
 }
 
-/// A program that has native code somewhere.
+/// A program with native code at the source.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
     pub(crate) elf: Arc<Sealed>,
-    /// The same, mapped.
+    /// The same file, mapped.
     pub(crate) bytes: Bytes,
     pub(crate) options: CompileOptions,
-    /// Data hashes of programs in transactions that it was met in.
+    /// Data hashes of programs in transactions that used it.
     cells: Vec<[u8; 32]>,
 }
 
-/// A hot program, for the answer.
+/// A hot program, for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interpreted {
-    /// Of its bytes; of loaded code with its address.
+    /// Digest of its bytes; for loaded code, including its address.
     pub(crate) digest: Sha256Digest,
-    /// Where a script loaded it to while it ran.
+    /// Address where a script loaded it at run time.
     pub(crate) loaded_at: Option<u64>,
     pub(crate) bytes: u64,
-    /// In the interpreter.
+    /// Cycles in the interpreter.
     pub(crate) cycles: u64,
     pub(crate) why: Why,
 }
@@ -80,14 +80,13 @@ pub(crate) struct Interpreted {
 /// Why a hot program had no native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The tenant had not run it. It is compiled now.
+    /// The tenant had not run it before. It is being compiled.
     New,
-    /// As many wait to be compiled as may.
+    /// The compile queue is full.
     QueueFull,
-    /// It was found before, and did not go along: it came too late, there was no room, or it cannot be
-    /// entered.
+    /// It was known but not included: it came too late, there was no capacity, or it cannot be entered.
     PassedOver,
-    /// It was found before, and cannot be had.
+    /// It was known, and its native code is unavailable.
     Failed(Fallback),
 }
 
@@ -102,27 +101,27 @@ impl Why {
     }
 }
 
-/// Where programs were found hot.
+/// Transaction in which programs were found hot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Met {
     /// Data hashes of the transaction's programs.
     pub(crate) cells: Vec<[u8; 32]>,
-    /// Their digests: they are compiled on another way.
+    /// Digests of these programs: they are compiled separately.
     pub(crate) digests: Vec<Sha256Digest>,
-    /// What has no native code of them, and of what was met before, and why.
+    /// Programs of the transaction, and remembered ones, without native code, with reasons.
     pub(crate) without: Vec<(Sha256Digest, Fallback)>,
-    /// In which versions what they call may run.
+    /// Versions in which its callees may run.
     pub(crate) options: Vec<CompileOptions>,
 }
 
 impl Met {
-    /// Whether the source of native code has lost the program.
+    /// Whether the source has lost the program.
     fn is_lost(&self, digest: Sha256Digest) -> bool {
         self.without.contains(&(digest, Fallback::CompileFailed))
     }
 
-    /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or
-    /// what there is does not help.
+    /// Why a program lacks native code without needing a compile: it is one of the transaction's own, or its
+    /// code does not help.
     fn why(&self, digest: Sha256Digest) -> Option<Why> {
         let without = self.without.iter().find_map(|(of, fallback)| (*of == digest).then_some(*fallback));
         let is_settled = without == Some(Fallback::LeavesEarly) || self.digests.contains(&digest);
@@ -130,7 +129,7 @@ impl Met {
     }
 }
 
-/// A program that waits to be compiled.
+/// A program waiting for its compile.
 struct Waiting {
     account: Account,
     bytes: Bytes,
@@ -148,7 +147,7 @@ impl HotPrograms {
         }
     }
 
-    /// What the tenant has met in a transaction with one of the programs `cells`.
+    /// The tenant's hot programs of transactions with one of the programs `cells`.
     pub(crate) fn find(&self, account: &Account, cells: &[[u8; 32]]) -> Vec<Remembered> {
         let is_met = |known: &Known| match known {
             Known::Native(program) => program.cells.iter().any(|cell| cells.contains(cell)),
@@ -163,7 +162,7 @@ impl HotPrograms {
         native.take(FILES_MAX / 2).collect()
     }
 
-    /// Has `programs` compiled in the background, if the queue has capacity. Gives what to tell of them.
+    /// Compiles `programs` in the background if the queue has capacity. Returns their states.
     pub(crate) fn take(
         self: &Arc<Self>,
         account: &Account,
@@ -188,7 +187,7 @@ impl HotPrograms {
         reported
     }
 
-    /// Why the program had no native code in a run that began before this, in one of these versions.
+    /// Why the program had no native code in an earlier run in one of these versions.
     fn why(&self, namespace: Namespace, digest: Sha256Digest, options: &[CompileOptions]) -> Why {
         let mut why = Why::PassedOver;
         for options in options {
@@ -201,7 +200,7 @@ impl HotPrograms {
         why
     }
 
-    /// Whether the program is compiled some time. Tenants take turns, one program at a time.
+    /// Queues a compile of the program; returns whether it did. Tenants take turns per program.
     fn compile_later(self: &Arc<Self>, waiting: Waiting) -> bool {
         let namespace = waiting.account.owner();
         let pushed = self.queue.push(namespace, waiting);
@@ -212,7 +211,7 @@ impl HotPrograms {
             let programs = self.clone();
             tokio::spawn(async move {
                 while let Some(waiting) = programs.queue.next() {
-                    // A task of its own: one that panics is one program less.
+                    // A separate task: a panic loses only one program.
                     let programs = programs.clone();
                     let _ = tokio::spawn(async move { programs.compile(waiting).await }).await;
                 }
@@ -240,7 +239,7 @@ impl HotPrograms {
             let wanted = Wanted::best(digest, options, Some(bytes.clone()));
             let known = match self.artifacts.library(&account, wanted, None).await {
                 Ok(native) => {
-                    // What is loaded says nowhere where it is entered.
+                    // Loaded code does not declare its entry points.
                     if !seen.hints.is_empty() {
                         self.artifacts.learn_seen(&account, &native, seen.clone());
                     }
@@ -258,7 +257,7 @@ impl HotPrograms {
     }
 }
 
-/// `cells` and `more`, as many as are remembered.
+/// `cells` and `more`, up to the remembered number.
 fn joined(mut cells: Vec<[u8; 32]>, more: &[[u8; 32]]) -> Vec<[u8; 32]> {
     let new: Vec<_> = more.iter().filter(|cell| !cells.contains(cell)).copied().collect();
     cells.extend(new);
@@ -266,8 +265,8 @@ fn joined(mut cells: Vec<[u8; 32]>, more: &[[u8; 32]]) -> Vec<[u8; 32]> {
     cells
 }
 
-// Background work of tenants, who take turns. When the queue is full, the tenant with the most work loses
-// some: a tenant that brings work without end loses its own.
+// Tenants' background work, in turns. When the queue is full, the tenant with the most work loses some: a
+// tenant that adds work without end loses its own.
 
 /// The queue of one worker.
 pub(crate) struct FairQueue<T> {
@@ -276,17 +275,17 @@ pub(crate) struct FairQueue<T> {
 }
 
 struct Line<T> {
-    /// Whose turn is next first; none is empty.
+    /// In the order of turns; none is empty.
     tenants: VecDeque<(Namespace, VecDeque<T>)>,
     is_worked: bool,
 }
 
-/// What became of work.
+/// Result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pushed {
-    /// It is in the queue.
+    /// The work is in the queue.
     pub(crate) is_in: bool,
-    /// Nobody works: the caller must, until [`FairQueue::next`] gives nothing.
+    /// No worker is active: the caller must work until [`FairQueue::next`] returns nothing.
     pub(crate) is_idle: bool,
 }
 
@@ -295,8 +294,7 @@ impl<T> FairQueue<T> {
         Self { waiting_max, line: Mutex::new(Line { tenants: VecDeque::new(), is_worked: false }) }
     }
 
-    /// Adds `work`, in the place of the latest of another tenant that has more than this one if the queue is
-    /// full.
+    /// Adds `work`. A full queue drops the latest work of another tenant that has more than this one.
     pub(crate) fn push(&self, namespace: Namespace, work: T) -> Pushed {
         let mut line = self.line.lock();
         let own = line.tenants.iter().find(|(of, _)| *of == namespace).map_or(0, |(_, works)| works.len());
@@ -315,7 +313,7 @@ impl<T> FairQueue<T> {
         Pushed { is_in: true, is_idle: !std::mem::replace(&mut line.is_worked, true) }
     }
 
-    /// The work that is next; none when the queue is empty, and then nobody works.
+    /// The next work; none if the queue is empty, and then no worker is active.
     pub(crate) fn next(&self) -> Option<T> {
         let mut line = self.line.lock();
         let next = line.tenants.pop_front().and_then(|(namespace, mut works)| {
@@ -346,7 +344,7 @@ mod tests {
         assert_eq!(met.why(digest(1)), Some(Why::Failed(Fallback::CompileRefused)));
         assert_eq!(met.why(digest(2)), Some(Why::PassedOver));
         assert_eq!(met.why(digest(3)), Some(Why::Failed(Fallback::LeavesEarly)));
-        // These may be had by now.
+        // Their code may be available by now.
         assert_eq!((met.why(digest(4)), met.why(digest(5))), (None, None));
     }
 

@@ -1,5 +1,5 @@
-//! Each script group of a transaction in a worker of its own: a script that takes its worker over cannot
-//! answer for the others.
+//! Each script group of a transaction in its own worker: a script that takes over its worker cannot answer
+//! for the others.
 
 use antares_pool::{
     NativeEnd, Pool, PoolError, Until, Verdict,
@@ -10,8 +10,8 @@ use antares_pool::{
 };
 use antares_profile::{Profile, Value};
 
-/// Has the groups of a transaction verified one after another, each in a fresh worker, as one worker would
-/// have.
+/// Verifies the groups of a transaction one after another, each in a fresh worker, with the result that one
+/// worker would give.
 pub(crate) fn verify(
     pool: &Pool,
     groups: &[KnownGroup],
@@ -33,7 +33,7 @@ pub(crate) fn verify(
     Ok(Verdict::Done(whole.into_report()))
 }
 
-/// What is known so far.
+/// Results so far.
 struct Whole {
     outcome: VerifyOutcome,
     cycles: u64,
@@ -63,7 +63,7 @@ impl Whole {
         }
     }
 
-    /// The job of a group: what those before it left.
+    /// The job of a group, with what earlier groups left of the limits.
     fn job(&self, number: usize, group: &KnownGroup, job: &VerifyJob) -> VerifyJob {
         let cell = match (group.inputs.first(), group.outputs.first()) {
             (Some(&input), _) => CellName::Input(input),
@@ -80,15 +80,14 @@ impl Whole {
         }
     }
 
-    /// Takes what the worker of group `number` says of that group. The pool has checked that it is about this
-    /// group and no other.
+    /// Adds the report of group `number`. The pool has checked that it covers this group alone.
     fn take(&mut self, number: usize, report: VerifyReport) {
         let VerifyReport::Done { mut groups, hot, seen, ran, samples, read_us, run_us, .. } = report else {
             return;
         };
         let Some(mine) = self.groups.get_mut(number).filter(|_| number < groups.len()) else { return };
         *mine = groups.swap_remove(number);
-        // As one worker for all would have said.
+        // As one worker for all groups would cut it.
         mine.debug.cut(DEBUG_LINES_MAX - self.debug_lines);
         self.debug_lines += mine.debug.count();
         self.outcome = mine.outcome;
@@ -119,7 +118,7 @@ impl Whole {
     }
 }
 
-/// The samples of all groups together.
+/// The combined samples of all groups.
 #[derive(Default)]
 struct Sampled {
     profile: Profile,
@@ -135,7 +134,7 @@ impl Sampled {
             Some((samples, Profile::decode(&samples.profile).ok()?, Profile::decode(&samples.claims).ok()?))
         });
         let Some((samples, profile, claims)) = decoded else {
-            // None of its samples hit it.
+            // No sample hit it.
             self.profile.add_other(Value::cycles(group.cycles));
             self.unseen_cycles = self.unseen_cycles.saturating_add(group.native_cycles);
             return;

@@ -22,23 +22,23 @@ use crate::{
     verify::parts::{CellPart, DataPart, DepPart, Parts},
 };
 
-/// How long a caller should wait for a node that does not answer.
+/// How long a caller should wait for an unresponsive node.
 const RETRY_NODE: Duration = Duration::from_secs(2);
 
-/// The longest that it is told to wait, where the node asks for it.
+/// Longest such wait if the node requests one.
 const RETRY_NODE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Longest wait before a request is sent again.
+/// Longest backoff between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Bytes of one answer of the node: more than a transaction of a block, the first one's too, in hexadecimal
-/// digits. Calls whose answers are longer together are sent one after another.
+/// Bytes of one response of the node: larger than any transaction of a block, even the first, in hexadecimal.
+/// Calls whose combined responses are longer are sent one after another.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// What comes of a lookup. One that the call's deadline ends counts as nothing.
+/// Results of a lookup. A lookup that the call's deadline ends does not count.
 const RESULTS: [&str; 5] = ["ok", "invalid", "unknown", "unavailable", "wrong"];
 
-/// The node, if there is one, and who asks it.
+/// The node, if any, and the limits on its use.
 pub(crate) struct Lookups {
     node: Option<Node>,
     results: IntCounterVec,
@@ -47,12 +47,12 @@ pub(crate) struct Lookups {
 struct Node {
     node: ChainNode,
     places: Semaphore,
-    /// Those of tenants that are being served.
+    /// Semaphores of active tenants.
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Lookups {
-    /// Of the node in `section`. It is not asked yet.
+    /// Lookups at the node in `section`. Does not contact it yet.
     pub(crate) fn new(section: Option<&NodeSection>, metrics: &Metrics) -> Result<Self, NodeError> {
         let help = "Lookups of the cells of bare transactions at the node, by what came of them.";
         let results = metrics.counters_of("antares_node_lookups_total", help, "result", &RESULTS);
@@ -71,7 +71,7 @@ impl Lookups {
             return Err(Fault::precondition("NODE_MISSING", problem));
         };
         let own = node.of_tenant(tenant);
-        // They are never closed. The own place comes first: who waits for it keeps others from nothing.
+        // Neither is ever closed. The tenant's own permit comes first: waiting for it blocks no other tenant.
         let (_own, _place) = (taken(&own).await, taken(&node.places).await);
         let looked_up = async {
             let BareTransaction(transaction) = BareTransaction::read_as(&bare, format)
@@ -123,7 +123,7 @@ async fn taken(places: &Semaphore) -> Option<SemaphorePermit<'_>> {
     places.acquire().await.ok()
 }
 
-/// A lookup that gave nothing.
+/// A failed lookup.
 struct Failed {
     fault: Fault,
     result: &'static str,
@@ -133,8 +133,8 @@ fn invalid(path: &str, problem: &str) -> Failed {
     Failed { fault: transaction_fault(path, problem), result: "invalid" }
 }
 
-/// What a caller is told, with the keys of its `format`. The node's address and words are the log's alone:
-/// they may hold secrets.
+/// The error for the caller, with the keys of its `format`. Only the log has the node's address and messages:
+/// they may contain secrets.
 fn public_problem(error: &ResolveError, format: BareFormat) -> Failed {
     let reworded = |path: &str| format.reworded(path.to_owned());
     let (path, source) = match error {
@@ -167,7 +167,7 @@ fn public_problem(error: &ResolveError, format: BareFormat) -> Failed {
     Failed { fault: Fault::unavailable("NODE_UNAVAILABLE", problem, retry), result: "unavailable" }
 }
 
-/// `transaction` and what the node has for it, as parts.
+/// `transaction` and its cells from the node, as parts.
 fn parts(transaction: &TransactionView, resolved: Resolved) -> Parts {
     let info = resolved.mock.mock_info;
     let cell = |output: ckb_types::packed::CellOutput, data: Bytes, block: Option<Byte32>| CellPart {

@@ -1,4 +1,4 @@
-//! What to verify, as far as it is known before anything is read, and the files that go beside it.
+//! What to verify, as far as it is known before parsing, and its extra files.
 
 use std::{
     sync::Arc,
@@ -17,13 +17,13 @@ use crate::{
     verify::{hot_cells::HotCell, parts::Source},
 };
 
-/// A request, checked.
+/// A checked request.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyOrder {
-    /// For whom.
+    /// The tenant that the verification is charged to.
     pub(crate) tenant: Tenant,
     pub(crate) arrived: Instant,
-    /// How long it took to find the data that it names.
+    /// Time to find the data that it names.
     pub(crate) resolving: Duration,
     pub(crate) source: Source,
     pub(crate) environment: Environment,
@@ -33,15 +33,15 @@ pub(crate) struct VerifyOrder {
     pub(crate) debug_bytes_max: u64,
     /// Wall time of the verification in its worker.
     pub(crate) run_time: Duration,
-    /// What the sample points shall follow from, if the caller says.
+    /// Salt of the sample points, if the caller sets it.
     pub(crate) sample_salt: Option<u64>,
-    /// Whether the caller wants it run again, and compared.
+    /// Whether to repeat and compare the verification.
     pub(crate) recheck: bool,
-    /// Whether the caller wants to know why a group failed, if one does.
+    /// Budget for explaining a failed group, if requested.
     pub(crate) diagnosis: Option<Budget>,
 }
 
-/// The files beside a verification.
+/// The extra files of a verification.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtraFiles {
     pub(crate) document: Option<Arc<Sealed>>,
@@ -51,7 +51,7 @@ pub(crate) struct ExtraFiles {
 }
 
 impl ExtraFiles {
-    /// What `work` makes of them.
+    /// Passes them to `work`, and returns its result.
     pub(crate) fn lease<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
         fn all(files: &[Arc<Sealed>]) -> Vec<&Sealed> {
             files.iter().map(|file| &**file).collect()
@@ -66,7 +66,7 @@ impl ExtraFiles {
         })
     }
 
-    /// Without native code.
+    /// The same without native code.
     pub(crate) fn interpreted(self) -> Self {
         Self { libraries: Vec::new(), beside: Vec::new(), ..self }
     }

@@ -1,4 +1,4 @@
-//! A transaction as its caller sent it: nothing of it is copied until a worker gets it.
+//! A transaction as its caller sent it, without copies until a worker gets it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use ckb_types::{
 
 use crate::verify::hot_cells::HotCell;
 
-/// Where the transaction is.
+/// Form of the transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// ckb-debugger's JSON.
@@ -51,16 +51,16 @@ pub(crate) struct DepPart {
 #[derive(Clone, Debug)]
 pub(crate) enum DataPart {
     Inline(Bytes),
-    /// Uploaded before.
+    /// Uploaded earlier.
     Stored(Sha256Digest),
-    /// Found already.
+    /// Already found.
     Hot(Arc<HotCell>),
-    /// The same, and named: its caller has not sent its bytes.
+    /// Already found by its digest: the caller has not sent its bytes.
     Named(Arc<HotCell>),
 }
 
 impl Source {
-    /// The field of a request that has such a transaction.
+    /// The request field with such a transaction.
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Json(_) => "mock_json",
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// Bytes that were sent.
+    /// Received bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Json(text) | Self::Bare(text, _) => text.len(),
@@ -77,7 +77,7 @@ impl Source {
         }
     }
 
-    /// ckb's hashes of the data that is named.
+    /// ckb's hashes of the named data.
     pub(crate) fn named(&self) -> Vec<[u8; 32]> {
         let Self::Parts(parts) = self else { return Vec::new() };
         let named = parts.data().filter_map(|(_, data)| match data {
@@ -87,11 +87,11 @@ impl Source {
         named.collect()
     }
 
-    /// The transaction, with the hot cells that it names, each once.
+    /// Parses the transaction, with the hot cells that it names, each once.
     pub(crate) fn read(&self) -> Result<(Mock, Vec<Arc<HotCell>>), MockError> {
         match self {
             Self::Json(json) => Ok((Mock::from_json(json)?, Vec::new())),
-            // Whoever reads has its cells before.
+            // Callers resolve its cells first.
             Self::Bare(..) => Parts::default().read(),
             Self::Parts(parts) => parts.read(),
         }
@@ -99,7 +99,7 @@ impl Source {
 }
 
 impl Parts {
-    /// Bytes of the transaction, and of the data that is not named.
+    /// Bytes of the transaction and of its inline data.
     pub(crate) fn bytes(&self) -> usize {
         let inline = self.data().map(|(_, data)| match data {
             DataPart::Inline(data) => data.len(),
@@ -116,7 +116,7 @@ impl Parts {
         inputs.chain(deps.map(|(at, dep)| (Location::CellDep(at), &dep.cell.data)))
     }
 
-    /// As [`Parts::data`], to be changed.
+    /// Like [`Parts::data`], mutable.
     pub(crate) fn data_mut(&mut self) -> impl Iterator<Item = (Location, &mut DataPart)> {
         let inputs = self.inputs.iter_mut().enumerate();
         let inputs = inputs.map(|(at, cell)| (Location::Input(at), &mut cell.data));
@@ -124,7 +124,7 @@ impl Parts {
         inputs.chain(deps.map(|(at, dep)| (Location::CellDep(at), &mut dep.cell.data)))
     }
 
-    /// The out point of the cell whose data is there; none if the transaction has none.
+    /// The out point of the cell with that data; none if the transaction has none.
     pub(crate) fn out_point(&self, place: Location) -> Option<OutPoint> {
         match place {
             Location::CellDep(at) => OutPoint::from_slice(&self.cell_deps.get(at)?.out_point).ok(),
@@ -162,7 +162,7 @@ impl Parts {
     }
 }
 
-/// A place for data in a transaction.
+/// Location of data in a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Location {
     Input(usize),
@@ -179,12 +179,12 @@ impl Location {
     }
 }
 
-/// What a transaction needs to know of a hot cell.
+/// Properties of a hot cell that a transaction needs.
 pub(crate) fn shared(cell: &HotCell) -> SharedData {
     SharedData { data: cell.bytes.clone(), data_hash: cell.data_hash }
 }
 
-/// The number of data among `cells`, which it joins, if it is hot.
+/// The index of hot data in `cells`, adding it if needed.
 fn number_of(data: &DataPart, cells: &mut Vec<Arc<HotCell>>) -> Option<u32> {
     let (DataPart::Hot(cell) | DataPart::Named(cell)) = data else { return None };
     let known = cells.iter().position(|other| Arc::ptr_eq(other, cell));
@@ -199,7 +199,7 @@ fn fields(cell: &CellPart, number: Option<u32>) -> CellFields<'_> {
     let data = match (&cell.data, number) {
         (_, Some(number)) => CellData::Shared(number),
         (DataPart::Inline(data), None) => CellData::Inline(data),
-        // Whoever reads has found them all before.
+        // Callers resolve all of them first.
         (DataPart::Stored(_) | DataPart::Hot(_) | DataPart::Named(_), None) => CellData::Shared(u32::MAX),
     };
     CellFields { output: &cell.output, data, block_hash: cell.block_hash }

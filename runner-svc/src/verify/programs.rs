@@ -1,4 +1,4 @@
-//! The programs of a transaction: which there are, and their native code as far as it can be had in time.
+//! A transaction's programs, and their native code as far as it is available in time.
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
 
@@ -29,12 +29,12 @@ use crate::{
     verify::hot_programs::Remembered,
 };
 
-/// Where a program is.
+/// Location of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Location {
     /// A whole cell, by ckb's hash of its data.
     Cell([u8; 32]),
-    /// Somewhere in the transaction, perhaps: it was met beside programs of this one.
+    /// Possibly in the transaction: earlier found with programs of this one.
     Beside(Arc<Sealed>),
 }
 
@@ -44,8 +44,8 @@ pub(crate) struct Candidate {
     pub(crate) place: Location,
     pub(crate) digest: Sha256Digest,
     pub(crate) elf: Bytes,
-    /// Its bytes came with the call: the source need not have them. What is only in memory here is no
-    /// upload, or a removed script would come back.
+    /// Its bytes came with the call: the source need not have them. Bytes from memory alone are no upload, or
+    /// a removed script would come back.
     pub(crate) is_sent: bool,
     pub(crate) options: CompileOptions,
 }
@@ -56,7 +56,7 @@ impl From<Remembered> for Candidate {
     }
 }
 
-/// A program with its native code, or why there is none.
+/// A program with its native code, or the reason for its absence.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundProgram {
     place: Location,
@@ -66,7 +66,7 @@ pub(crate) struct FoundProgram {
     fallback: Option<Fallback>,
 }
 
-/// How the native code of a cell was had, for the answer.
+/// Origin of a cell's native code, for the response.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramUse {
     pub(crate) data_hash: [u8; 32],
@@ -76,7 +76,7 @@ pub(crate) struct ProgramUse {
 }
 
 impl FoundProgram {
-    /// One whose native code comes too late, unless it comes.
+    /// A program whose native code is late until it arrives.
     fn late(candidate: &Candidate) -> Self {
         Self {
             place: candidate.place.clone(),
@@ -87,12 +87,12 @@ impl FoundProgram {
         }
     }
 
-    /// What it is, and why it has no native code, if it has none.
+    /// Its digest, and why it has no native code, if it has none.
     pub(crate) fn fallback(&self) -> (Sha256Digest, Option<Fallback>) {
         (self.digest, self.fallback)
     }
 
-    /// How its native code was had, if it is a cell.
+    /// Origin of its native code, if it is a cell.
     pub(crate) fn to_use(&self) -> Option<ProgramUse> {
         let Location::Cell(data_hash) = self.place else { return None };
         let native = self.native.as_ref().map(Native::origin);
@@ -101,11 +101,11 @@ impl FoundProgram {
     }
 }
 
-/// Files beside a verification.
+/// Extra files of a verification.
 pub(crate) const FILES_MAX: usize = PROGRAMS_MAX;
 
-/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them, at most `most`
-/// files: cells first, then as many of the others as there is room for.
+/// The libraries of `programs` and their ELFs as a worker takes them, at most `most` files: cells first, then
+/// others up to the limit.
 pub(crate) fn files(
     programs: Vec<FoundProgram>,
     most: usize,
@@ -127,10 +127,10 @@ pub(crate) fn files(
     (libraries, beside)
 }
 
-/// The number of a program, and its native code or why it has none.
+/// The index of a program, and its native code or an error.
 type Fetch = (usize, Result<Native, SourceError>);
 
-/// Programs whose native code is on its way.
+/// Programs with pending native code.
 pub(crate) struct Natives {
     artifacts: Arc<Artifacts>,
     account: Account,
@@ -138,12 +138,12 @@ pub(crate) struct Natives {
     until: Instant,
     programs: Vec<FoundProgram>,
     fetches: JoinSet<Fetch>,
-    /// Those that have not come, and whether a long compile of theirs has begun.
+    /// Pending programs, and whether their long compile has started.
     missing: BTreeMap<usize, bool>,
     begin: mpsc::UnboundedReceiver<usize>,
 }
 
-/// Native code of a program; `began` is told if its compile takes long and begins.
+/// Fetches a program's native code; signals `began` if a long compile starts.
 async fn fetch_program(
     artifacts: &Artifacts,
     account: &Account,
@@ -167,7 +167,7 @@ async fn fetch_program(
 }
 
 impl Natives {
-    /// Asks for native code of each candidate.
+    /// Requests native code for each candidate.
     pub(crate) fn request(
         artifacts: &Arc<Artifacts>,
         account: &Account,
@@ -175,8 +175,7 @@ impl Natives {
         tier: Tier,
         deadline: Instant,
     ) -> Self {
-        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a
-        // run.
+        // Half of the remaining time is for the run: an interpreted answer beats compiles without a run.
         let left = deadline.saturating_duration_since(Instant::now());
         let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
         let (began, begin) = mpsc::unbounded_channel();
@@ -198,7 +197,7 @@ impl Natives {
             let (artifacts, account, began) = (artifacts.clone(), account.clone(), began.clone());
             let fetch = async move {
                 let fetched = fetch_program(&artifacts, &account, candidate, tier, || {
-                    // Nobody may wait any more.
+                    // The receiver may be gone.
                     let _ = began.send(index);
                 });
                 (index, fetched.await)
@@ -209,10 +208,10 @@ impl Natives {
         natives
     }
 
-    /// The programs with what has come by now.
+    /// The programs with the native code so far.
     pub(crate) fn found(&self) -> Vec<FoundProgram> {
         let mut programs = self.programs.clone();
-        // What has not come in time comes too late.
+        // After this time native code comes too late.
         let is_early = Instant::now() < self.until;
         for index in self.missing.keys().filter(|_| is_early) {
             programs[*index].fallback = Some(Fallback::Compiling);
@@ -224,7 +223,7 @@ impl Natives {
         let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
         self.missing.remove(&index);
         let program = &mut self.programs[index];
-        // Nobody asked for what was only remembered.
+        // The caller did not request remembered programs.
         let tier = if matches!(program.place, Location::Cell(_)) { self.tier } else { Tier::Auto };
         program.fallback = None;
         match fetched {
@@ -232,7 +231,7 @@ impl Natives {
                 program.fallback = Some(Fallback::LeavesEarly);
             }
             Ok(found) => program.native = Some(found),
-            // It is compiled again if the transaction still has it.
+            // It is recompiled if a transaction still has it.
             Err(SourceError::ScriptNotFound(_)) if matches!(program.place, Location::Beside(_)) => {
                 program.fallback = Some(Fallback::CompileFailed);
             }
@@ -250,7 +249,7 @@ impl PendingCode for Natives {
             tokio::select! {
                 biased;
                 Some(index) = self.begin.recv() => {
-                    // It may have come before it was told to begin.
+                    // The code may have arrived before the signal.
                     self.missing.entry(index).and_modify(|is_long| *is_long = true);
                 }
                 fetched = timeout_at(self.until.into(), self.fetches.join_next()) => match fetched {
@@ -285,8 +284,8 @@ impl PendingCode for Natives {
     }
 }
 
-/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every
-/// tier: it names the error, if the program is run at all.
+/// Why the interpreter runs a program after this error. It gets programs that the compiler refuses in every
+/// tier: it names the error if the program runs at all.
 fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
     match error.fallback() {
         Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {

@@ -1,4 +1,4 @@
-//! Reads transactions: whether they can be used, and what is in them.
+//! Parses transactions: checks them, and extracts their contents.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Reads transactions, so many at once: each takes several times its bytes meanwhile.
+/// Parses transactions, a bounded number at once: each takes several times its bytes.
 pub(crate) struct TransactionReader {
     pub(crate) places: Arc<Semaphore>,
     pub(crate) cells: Arc<Cells>,
@@ -36,8 +36,8 @@ pub(crate) struct TransactionReader {
 }
 
 impl TransactionReader {
-    /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become
-    /// hot cells.
+    /// Parses and checks the transaction, and extracts its contents. Large data and programs become hot
+    /// cells.
     pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<TransactionReading, ExecuteError> {
         let field = order.source.field();
         let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
@@ -55,11 +55,11 @@ impl TransactionReader {
             let place = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
             let span = Span::current();
             let reading = tokio::task::spawn_blocking(move || {
-                // Also when nobody waits for it any more.
+                // Held even if the caller has gone away.
                 let _place = place;
                 span.in_scope(read)
             });
-            // It panicked; the hook has told where.
+            // It panicked; the hook has logged where.
             reading.await.map_err(|_| ExecuteError::Internal)?
         };
         let (mut mock, mut cells, groups) = parsed.map_err(|error| ExecuteError::Transaction {
@@ -79,7 +79,7 @@ impl TransactionReader {
         Ok(TransactionReading { transaction, candidates })
     }
 
-    /// Makes hot cells of the data that is worth it and came with the call.
+    /// Makes hot cells of inline data that is large enough.
     async fn share(
         &self,
         account: &Account,
@@ -105,16 +105,16 @@ impl TransactionReader {
     }
 }
 
-/// A group as workers' reports are checked against it.
+/// A group, for checking workers' reports.
 fn known(Group { script_hash, is_type, inputs, outputs }: Group) -> KnownGroup {
     let kind = if is_type { GroupKind::Type } else { GroupKind::Lock };
     KnownGroup { script_hash, kind, inputs, outputs }
 }
 
-/// What a transaction tells before anything runs.
+/// Contents of a transaction, before any run.
 pub(crate) struct TransactionReading {
     pub(crate) transaction: Transaction,
-    /// What is worth compiling.
+    /// Programs worth compiling.
     pub(crate) candidates: Vec<Candidate>,
 }
 
@@ -139,7 +139,7 @@ fn candidates(
     candidates
 }
 
-/// Where these candidates are, for programs that turn out to be hot beside them.
+/// Their transaction, for other programs that turn out to be hot in it.
 pub(crate) fn met(candidates: &[Candidate]) -> Met {
     let mut met = Met::default();
     for candidate in candidates {
@@ -154,7 +154,7 @@ pub(crate) fn met(candidates: &[Candidate]) -> Met {
     met
 }
 
-/// A path in a transaction, unless it is that of the whole.
+/// A path in a transaction, unless it denotes the whole.
 pub(crate) fn location(path: Option<&str>) -> Option<&str> {
     path.filter(|path| !matches!(*path, "" | "."))
 }

@@ -1,5 +1,4 @@
-//! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing
-//! is copied.
+//! Replaces cell data that is named by an upload's digest with hot cells, without copies.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -19,23 +18,22 @@ use crate::{
     },
 };
 
-/// What calls in progress take for data that they name. Those that use a cell at the same time share what is
-/// held for it.
+/// Budget of calls in progress for data that they name. Calls that use a cell concurrently share its charge.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     _own: HeldBytes,
     _shared: Vec<Arc<HeldBytes>>,
 }
 
-/// Cells of transactions, and who is asked for those that come without.
+/// Hot cells, and the node for cells of bare transactions.
 pub(crate) struct Cells {
     pub(crate) hot: HotCells,
     pub(crate) lookups: Lookups,
 }
 
 impl Cells {
-    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer
-    /// lives: what leaves the hot set meanwhile stays in memory for it.
+    /// Finds the data that the transaction of `order` names. The answer charges it to `room`: data that
+    /// leaves the hot set stays in memory for it.
     pub(crate) async fn resolve(
         &self,
         order: &mut VerifyOrder,
@@ -53,7 +51,7 @@ impl Cells {
         let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
         let mut missing = None;
         for (place, data) in parts.data_mut() {
-            // What was found already is held by whoever found it.
+            // Data that was found earlier is held by its finder.
             let is_here = if let DataPart::Stored(digest) = data {
                 match self.hot.get(account, *digest).await {
                     Err(SourceError::ScriptNotFound(digest)) => {

@@ -1,5 +1,5 @@
-//! `lines verify HOST:PORT[,HOST:PORT...]` answers each line of standard input, a transaction in ckb-debugger's
-//! JSON, with a line. `lines run HOST:PORT[,HOST:PORT...] SCRIPT ARG...` runs a script once.
+//! `lines verify HOST:PORT[,HOST:PORT...]` answers each line of standard input, a transaction in
+//! ckb-debugger's JSON, with a line. `lines run HOST:PORT[,HOST:PORT...] SCRIPT ARG...` runs a script once.
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
 use std::io::{BufRead as _, stdin};

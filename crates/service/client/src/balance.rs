@@ -1,5 +1,5 @@
-//! Servers that do the same: which one a call goes to. Callers with calls of any kind ask the one with the
-//! fewest of theirs in progress. Where equal things shall meet, each has an order of the servers that is the
+//! Load balancing between equivalent servers. Calls of any kind use the server with the fewest of this
+//! caller's calls in progress. Where equal keys must meet, each key has an order of the servers that is the
 //! same for all callers (rendezvous hashing).
 
 use std::{
@@ -20,7 +20,6 @@ use crate::{
     naming::Naming,
 };
 
-/// One server.
 #[derive(Debug)]
 pub struct Server {
     name: String,
@@ -28,12 +27,12 @@ pub struct Server {
     channel: Channel,
     circuit: CircuitBreaker,
     in_progress: AtomicUsize,
-    /// Scripts that were brought there, when, and how they are named since. One upload at a time.
+    /// Uploaded scripts, with the upload's time and their naming since then. One upload at a time.
     pub(crate) uploaded: tokio::sync::Mutex<HashMap<String, (Instant, Naming)>>,
 }
 
 impl Server {
-    /// The server that people know by `name`. `place` is what it is ranked by: the same for all callers.
+    /// The server that people know by `name`. `place` is its ranking key: the same for all callers.
     #[must_use]
     pub fn new(name: String, place: String, channel: Channel, circuit: CircuitSettings) -> Self {
         Self {
@@ -46,25 +45,25 @@ impl Server {
         }
     }
 
-    /// What people know it by: its URL, with its address where that is known.
+    /// Its name for people: its URL, with its address if known.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The way there. Clones share connections.
+    /// The channel to it. Clones share connections.
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.channel.clone()
     }
 
-    /// Whether it is as good as gone.
+    /// Its circuit breaker.
     #[must_use]
     pub fn circuit(&self) -> &CircuitBreaker {
         &self.circuit
     }
 
-    /// Where `key` puts this server: the least comes first.
+    /// The server's rank for `key`: the lowest is first.
     fn rank(&self, key: &[u8; 32]) -> [u8; 32] {
         Sha256::new().chain_update(key).chain_update(&self.place).finalize().into()
     }
@@ -89,29 +88,29 @@ impl Drop for Lease {
 
 type Servers = Vec<Arc<Server>>;
 
-/// The servers that are known now, at least one. Clones share them.
+/// The currently known servers, at least one. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Balance(Arc<ArcSwap<Servers>>);
 
 impl Balance {
-    /// Between `servers`, of which there is one at least.
+    /// Balances between `servers`, at least one.
     #[must_use]
     pub fn new(servers: Vec<Arc<Server>>) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(servers)))
     }
 
-    /// Those that there are now.
+    /// The current servers.
     #[must_use]
     pub fn servers(&self) -> Arc<Servers> {
         self.0.load_full()
     }
 
-    /// Other ones, at least one, from now on. Calls in progress stay where they are.
+    /// Replaces the servers, at least one. Calls in progress stay where they are.
     pub fn replace(&self, servers: Vec<Arc<Server>>) {
         self.0.store(Arc::new(servers));
     }
 
-    /// The same as long as somebody else has it.
+    /// A reference that is valid while another owner exists.
     pub(crate) fn downgrade(&self) -> Weak<ArcSwap<Servers>> {
         Arc::downgrade(&self.0)
     }
@@ -120,8 +119,7 @@ impl Balance {
         weak.upgrade().map(Self)
     }
 
-    /// The server with the fewest calls in progress, of those that can be reached; another one than `last` if
-    /// there is one.
+    /// The server with the fewest calls in progress among the healthy ones, if possible not `last`.
     pub(crate) fn least_busy(&self, last: Option<&str>) -> Lease {
         let known = self.0.load();
         let burden = |server: &&Arc<Server>| {
@@ -129,12 +127,12 @@ impl Balance {
             let calls = server.in_progress.load(Ordering::Relaxed);
             (is_last, server.circuit.is_open(), calls, rand::random::<u32>())
         };
-        // There is one at least, and names without an address change nothing.
+        // There is at least one, and an empty name changes nothing.
         Lease::of(known.iter().min_by_key(burden).expect("there is a server"))
     }
 
-    /// The servers in the order in which `key`, a digest, asks them. One comes or goes without a change of
-    /// the order of others, and those that are as good as gone come last.
+    /// The servers in the order of `key`, a digest. Adding or removing one keeps the order of the others;
+    /// unhealthy ones come last.
     #[must_use]
     pub fn ranked(&self, key: &[u8; 32]) -> Vec<Arc<Server>> {
         let mut servers = self.0.load().to_vec();
@@ -206,7 +204,7 @@ mod tests {
         assert!(counts.len() == 3 && counts.values().all(|count| (850..1_150).contains(count)), "{counts:?}");
     }
 
-    /// Servers of two versions have to agree.
+    /// Servers of two versions must agree.
     #[tokio::test]
     async fn ranks_stay_what_they_were() {
         let servers = of(&["10.0.0.1:50051", "10.0.0.2:50051", "10.0.0.3:50051"]);

@@ -1,4 +1,4 @@
-//! Data of cells that many transactions use: named by digest, and brought to a server that has not got it.
+//! Cell data that many transactions use: named by digest, and uploaded to servers that lack it.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::{
     upload::Upload,
 };
 
-/// Digests that a server is asked for at once.
+/// Digests per query to a server.
 const DIGESTS_MAX: usize = 256;
 
-/// Data that was taken out of cells, by its digest in hex.
+/// Data removed from cells, by its digest in hex.
 #[derive(Clone, Debug, Default)]
 pub struct Blobs(HashMap<String, Bytes>);
 
 impl Blobs {
-    /// Names the data of cells from `bytes_min` on by digest.
+    /// Replaces cell data of at least `bytes_min` by digests.
     pub fn take_from<'a>(
         &mut self,
         cells: impl IntoIterator<Item = &'a mut v1::CellFields>,
@@ -35,7 +35,7 @@ impl Blobs {
         }
     }
 
-    /// Puts the data back.
+    /// Restores the data.
     pub(crate) fn put_into(&self, cells: &mut [v1::CellDepFields]) {
         for cell in cells.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
             if let Some(data) = cell.data_sha256.as_ref().and_then(|digest| self.0.get(digest)) {
@@ -44,16 +44,16 @@ impl Blobs {
         }
     }
 
-    /// Whether no data was taken.
+    /// Whether no data was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Has `send` bring what is missing at the server of `upload`; it says how that is named from then on.
+    /// Uploads with `send` what the server of `upload` lacks; returns the naming from then on.
     ///
     /// # Errors
-    /// What the server says, or has said to `send`.
+    /// The server's error, also from `send`.
     pub async fn upload_missing_blobs<F>(
         &self,
         upload: impl Fn() -> Upload,

@@ -22,7 +22,7 @@ use crate::{
 /// Longest answer, bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// What all clones of a client share.
+/// State that all clones of a client share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) servers: Balance,
@@ -30,7 +30,7 @@ pub(crate) struct Inner {
     pub(crate) credentials: Credentials,
 }
 
-/// A server for one attempt, and what every message to it carries.
+/// A server for one attempt, and the metadata of every message to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) inner: Arc<Inner>,
@@ -51,12 +51,12 @@ impl Link {
         RunnerServiceClient::new(self.connection()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
-    /// The call as a whole is made again by the rule for all calls, elsewhere.
+    /// Without retries: the rule for all calls repeats the whole call elsewhere.
     pub(crate) fn upload(&self) -> Upload {
         Upload { connection: self.connection(), call_time_max: self.time_left(), retry: Retry::NEVER }
     }
 
-    /// `message`, with what is left of the call's time.
+    /// `message`, with the call's remaining time.
     pub(crate) fn request<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         request.set_timeout(self.time_left());
@@ -64,7 +64,7 @@ impl Link {
     }
 }
 
-/// An attempt that did not get its answer: the first has the number 1.
+/// An unanswered attempt: the first has the number 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(crate) number: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Attempt {
 }
 
 impl Inner {
-    /// Has `attempt` made until there is an answer, or none is to be had within `deadline`.
+    /// Repeats `attempt` until there is an answer, or none is possible within `deadline`.
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         deadline: Duration,
@@ -101,7 +101,7 @@ impl Inner {
             let wait = self.wait(&status, &lease, Attempt { number: attempts, began });
             match wait.filter(|wait| Instant::now() + *wait < until) {
                 Some(wait) => {
-                    // While it waits the server is nobody's burden.
+                    // The wait must not count as load on the server.
                     drop(lease);
                     tokio::time::sleep(wait).await;
                     last = Some(server);
@@ -111,7 +111,7 @@ impl Inner {
         }
     }
 
-    /// How long to wait before the next attempt; none if `status` is the answer.
+    /// Wait before the next attempt; none if `status` is the answer.
     pub(crate) fn wait(&self, status: &Status, lease: &Lease, attempt: Attempt) -> Option<Duration> {
         let Attempt { number, began } = attempt;
         let asked = match Advice::of(status) {
@@ -123,12 +123,12 @@ impl Inner {
             }
             Advice::Elsewhere => {
                 lease.0.circuit().open();
-                // A server that dies loses all its calls at once, and each may ask another one.
+                // A server that dies loses all its calls at once, and each may try another one.
                 if number == 1 {
                     return Some(CALLS.pause(0));
                 }
-                // A connection that keepalive ended says nothing of the next one: a process that is stopped
-                // accepts any number. The second silence is the answer.
+                // A connection ended by keepalive says nothing about the next one: a stopped process accepts
+                // any number. The second silence is the answer.
                 if began.elapsed() >= KEEPALIVE * 2 {
                     return None;
                 }

@@ -1,16 +1,16 @@
-//! The circuit breaker of a server that could not be reached. An open circuit refuses nothing: it puts the
-//! server after all others.
+//! The circuit breaker of an unreachable server. An open circuit refuses nothing: it ranks the server after
+//! all others.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// For how long a circuit opens.
+/// How long a circuit stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitSettings {
-    /// The first time. It doubles while the server has not answered since.
+    /// Initial time. It doubles until the server answers again.
     pub open: Duration,
-    /// At most.
+    /// Longest time.
     pub open_max: Duration,
 }
 
@@ -24,29 +24,29 @@ pub struct CircuitBreaker {
 #[derive(Debug, Default)]
 struct State {
     until: Option<Instant>,
-    /// For how long it opened last; none after an answer.
+    /// Last open time; none after an answer.
     last: Option<Duration>,
 }
 
 impl CircuitBreaker {
-    /// A closed one.
+    /// A closed circuit.
     #[must_use]
     pub fn new(settings: CircuitSettings) -> Self {
         Self { settings, state: Mutex::default() }
     }
 
-    /// The server could not be reached. Calls that were in progress when it opened do not prolong it.
+    /// The server is unreachable. Calls that were in progress when it opened do not prolong it.
     pub fn open(&self) {
         self.open_at(Instant::now());
     }
 
-    /// Whether the server comes last.
+    /// Whether the server ranks last.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state.lock().is_open(Instant::now())
     }
 
-    /// The server has answered. A circuit that is open stays so for its time.
+    /// The server has answered. An open circuit still stays open for its time.
     pub fn answered(&self) {
         let mut state = self.state.lock();
         if !state.is_open(Instant::now()) {

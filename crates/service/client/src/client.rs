@@ -20,7 +20,7 @@ use crate::{
     upload_script::{REFERENCE_BYTES_MIN, by_digest_first, upload_data, upload_script},
 };
 
-/// Connections to some servers. Cheap to clone; clones share connections.
+/// Connections to a set of servers. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -28,7 +28,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client to be made.
+    /// A builder for a client.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -38,7 +38,7 @@ impl Client {
         Self { inner: Arc::new(inner), deadline }
     }
 
-    /// The same client with another time for each call.
+    /// The same client with another deadline for each call.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: self.inner.clone(), deadline }
@@ -47,7 +47,7 @@ impl Client {
     /// Runs `script` once. `request` has everything else; of its script only the options count.
     ///
     /// # Errors
-    /// No server gave a verdict. How a script ends is no error.
+    /// No server gave a verdict. A script's failure is no error.
     pub async fn execute(
         &self,
         script: Script,
@@ -79,7 +79,7 @@ impl Client {
         self.with_script(&script, request.script.as_ref(), ask).await
     }
 
-    /// A call that names `script` by its digest first. `given` is the script of the caller's request.
+    /// A call that first names `script` by its digest. `given` is the script of the caller's request.
     async fn with_script<T, F>(
         &self,
         script: &Script,
@@ -98,9 +98,9 @@ impl Client {
         self.inner.call(self.deadline, attempt).await
     }
 
-    /// Runs `script` with inputs as they come, each under a number of the caller's. Answers come in the order
-    /// of the inputs, one for each, whatever happens to servers in the meantime. [`Client::with_deadline`] is
-    /// for one server's part of it: a session has no end but that of its inputs.
+    /// Runs `script` with inputs as they arrive, each with a caller-chosen number. There is one answer per
+    /// input, in their order, even across server failures. [`Client::with_deadline`] limits the part of one
+    /// server: a session ends only with its inputs.
     #[must_use]
     pub fn session(
         &self,
@@ -113,11 +113,11 @@ impl Client {
         session::begin(self.inner.clone(), self.deadline, runs, inputs)
     }
 
-    /// Verifies a transaction. Data of large cell deps of `fields` is named by digest, and sent where a
-    /// server has not got it.
+    /// Verifies a transaction. Data of large cell deps of `fields` is named by digest, and uploaded to
+    /// servers that lack it.
     ///
     /// # Errors
-    /// No server gave a verdict. That a transaction is not accepted is no error.
+    /// No server gave a verdict. A rejected transaction is no error.
     pub async fn verify_transaction(
         &self,
         mut request: v1::VerifyTransactionRequest,
@@ -144,9 +144,8 @@ impl Client {
         self.inner.call(self.deadline, attempt).await
     }
 
-    /// Verifies transactions that share cells, as they come. Answers come as they are there, one for each,
-    /// whatever happens to servers in the meantime; those with an error that may pass are asked for again.
-    /// For the rest as [`Client::session`].
+    /// Verifies transactions that share cells, as they arrive. There is one answer each, as soon as it is
+    /// ready, even across server failures; transient errors are retried. Otherwise like [`Client::session`].
     #[must_use]
     pub fn verify_session(
         &self,
@@ -156,10 +155,10 @@ impl Client {
         session::begin(self.inner.clone(), self.deadline, Verifications::new(shared), transactions)
     }
 
-    /// Stores a script on one server, which others may not see. [`Script::Elf`] makes it needless.
+    /// Stores a script on one server, which others may not see. [`Script::Elf`] makes it unnecessary.
     ///
     /// # Errors
-    /// No server took it.
+    /// No server stored it.
     pub async fn upload(&self, elf: Bytes) -> Result<v1::UploadResponse, Error> {
         let elf = &elf;
         let sha256 = &digest(elf);
@@ -168,7 +167,7 @@ impl Client {
             .await
     }
 
-    /// What one of the servers can do, and what the caller may use up there.
+    /// Capabilities of one of the servers, and the caller's quotas there.
     ///
     /// # Errors
     /// No server answered.

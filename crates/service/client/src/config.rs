@@ -1,4 +1,4 @@
-//! What a client is made of.
+//! Configuration of a client.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     retry::Budget,
 };
 
-/// Longest time of a call unless told otherwise: what servers allow by default.
+/// Default deadline of a call: the servers' default limit.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     servers: Vec<String>,
@@ -42,37 +42,37 @@ impl Default for Builder {
 
 impl Builder {
     /// Servers by URL, `https://host:port` or `http://host:port`. A host may have many addresses (a headless
-    /// service): each is a server, and they are looked up every ten seconds.
+    /// service): each is a server, and they are resolved every ten seconds.
     #[must_use]
     pub fn servers<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.servers = urls.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Whom to believe, and what to show.
+    /// Trusted authorities and the client's certificate.
     #[must_use]
     pub fn tls(mut self, files: TlsFiles) -> Self {
         self.tls = files;
         self
     }
 
-    /// A file with a token that every call carries. It may be renewed.
+    /// A file with the token for every call. It may be renewed.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token_file = Some(path.into());
         self
     }
 
-    /// Whose calls these are, where servers do not find out by certificate or token: 1 to 64 letters, digits,
-    /// '.', '_' or '-'.
+    /// The tenant of these calls, where servers do not derive it from a certificate or token: 1 to 64
+    /// letters, digits, '.', '_' or '-'.
     #[must_use]
     pub fn tenant(mut self, name: impl Into<String>) -> Self {
         self.tenant = Some(name.into());
         self
     }
 
-    /// Longest time of a call, with all its attempts. Default 300 s, which is also what servers allow unless
-    /// configured otherwise.
+    /// Longest time of a call, with all its attempts. Default 300 s, which is also the servers' default
+    /// limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -86,10 +86,10 @@ impl Builder {
         self
     }
 
-    /// Makes the client; connections are made when calls need them. Call it within a tokio runtime.
+    /// Builds the client; connections are made on demand. Call it within a tokio runtime.
     ///
     /// # Errors
-    /// A URL, a file or the tenant's name is of no use, or the token would travel without encryption.
+    /// A URL, a file or the tenant's name is invalid, or the token would travel unencrypted.
     pub fn build(self) -> Result<Client, Error> {
         let urls: Vec<Url> =
             self.servers.iter().map(|url| Url::parse(url)?.without_path()).collect::<Result<_, _>>()?;
@@ -113,7 +113,7 @@ impl Builder {
     }
 }
 
-/// The name of a tenant as a header.
+/// A tenant's name as a header.
 fn tenant(name: &str) -> Result<MetadataValue<Ascii>, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let problem = "the name of a tenant is 1 to 64 letters, digits, '.', '_' or '-'";

@@ -1,4 +1,4 @@
-//! Connections to servers: how they are made, and names and files that are looked at again.
+//! Connections to servers, and periodic renewal of names and files.
 
 use std::{
     net::SocketAddr,
@@ -17,35 +17,35 @@ use crate::{
     resolve::{ResolveSettings, Resolver, Url},
 };
 
-/// Silence before a ping, and before its answer.
+/// Silence before a ping, and timeout for its answer.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Time between two looks at names and files.
+/// Interval between checks of names and files.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How names become servers, for a client.
+/// A client's resolution of names to servers.
 const RESOLVE: ResolveSettings = ResolveSettings {
     // A headless service of a large cluster.
     addresses_max: 1024,
     circuit: CircuitSettings {
-        // Every server can answer every call, so nothing is lost where one that came back waits for its turn.
+        // Any server can answer any call, so a recovered server can wait for its turn.
         open: Duration::from_secs(5),
         open_max: Duration::from_secs(5),
     },
 };
 
-/// Makes connections. Clones share what the files of TLS say.
+/// Makes connections. Clones share the contents of the TLS files.
 #[derive(Clone, Debug)]
 pub struct Connector {
-    /// Encrypts, for `https://`.
+    /// TLS for `https://`.
     pub tls: Option<TlsClient>,
     /// Longest wait for a connection.
     pub time_max: Duration,
-    /// A connection with calls on it that is silent for so long is pinged, and closed after as long without
-    /// an answer.
+    /// A connection with calls that is silent for this long is pinged, and closed after another such time
+    /// without an answer.
     pub keepalive: Duration,
-    /// Bytes of an answer that are taken before they are read; of all answers on a connection together 256
-    /// times as many. None for what the library takes.
+    /// Bytes of a response that are buffered before they are read; 256 times as many for all of a connection.
+    /// None for the library's default.
     pub window_bytes: Option<u32>,
 }
 
@@ -66,10 +66,10 @@ impl Connector {
             .keep_alive_timeout(self.keepalive)
     }
 
-    /// A channel to `url`, or to one `address` of those that its name has. It connects when it is needed.
+    /// A channel to `url`, or to one `address` of its name. It connects on demand.
     ///
     /// # Errors
-    /// The URL is none.
+    /// The URL is invalid.
     pub fn channel(&self, url: &str, address: Option<SocketAddr>) -> Result<Channel, transport::Error> {
         let shape = |endpoint| self.shape(endpoint);
         match (&self.tls, address) {
@@ -83,7 +83,7 @@ impl Connector {
     /// A channel to `url`, connected.
     ///
     /// # Errors
-    /// The URL is none, or the server cannot be reached or refuses.
+    /// The URL is invalid, or the server is unreachable or refuses.
     pub async fn connect(&self, url: &str) -> Result<Channel, transport::Error> {
         let shape = |endpoint| self.shape(endpoint);
         match &self.tls {
@@ -93,7 +93,7 @@ impl Connector {
     }
 }
 
-/// The servers at `urls`, looked up again as long as somebody has them. Call it within a runtime.
+/// The servers at `urls`, resolved again while anybody uses them. Call it within a runtime.
 pub(crate) fn connect(
     urls: Vec<Url>,
     files: &ClientFiles,
@@ -110,19 +110,19 @@ pub(crate) fn connect(
     Ok(balance)
 }
 
-/// What the files say, none where one cannot be read.
+/// Contents of the files; none if one cannot be read.
 fn contents(files: &ClientFiles) -> Option<Vec<Vec<u8>>> {
     files.all().iter().map(|path| read(path).ok()).collect()
 }
 
-/// Looks names and files up for as long as there is a client. What is of no use changes nothing.
+/// Renews names and files while a client exists. Invalid contents change nothing.
 async fn renew(
     balance: Weak<ArcSwap<Vec<Arc<Server>>>>,
     mut resolver: Resolver,
     tls: Option<TlsClient>,
     mut seen: Option<Vec<Vec<u8>>>,
 ) {
-    // Whether there are files that no server was connected to with.
+    // Whether there are files that no connection has used yet.
     let mut is_new = false;
     loop {
         let Some(balance) = Balance::upgrade(&balance) else { return };

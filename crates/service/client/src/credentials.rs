@@ -1,4 +1,4 @@
-//! What every call carries: whose it is, and the token that shows it, which may be renewed.
+//! Credentials of every call: its tenant, and the token, which may be renewed.
 
 use std::{
     fs,
@@ -20,27 +20,27 @@ use crate::Error;
 
 /// Longest token, bytes.
 pub const TOKEN_BYTES_MAX: u64 = 16 << 10;
-/// How old what was read of a file may be.
+/// How old cached file contents may be.
 const FRESH: Duration = Duration::from_secs(1);
-/// Where servers look for the tenant.
+/// Header with the tenant.
 const TENANT: &str = "antares-tenant";
 
-/// A channel on which every call carries its credentials.
+/// A channel that adds credentials to every call.
 pub type Connection = InterceptedService<Channel, Credentials>;
 
-/// What every call carries.
+/// Metadata of every call.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// Shows who calls.
+    /// Authenticates the caller.
     pub token: Option<Token>,
-    /// For whom, where a server believes it of the caller.
+    /// The tenant, where a server accepts it from the caller.
     pub tenant: Option<MetadataValue<Ascii>>,
-    /// What else, such as the trace that the call belongs to.
+    /// Other metadata, such as the call's trace.
     pub also: Option<fn(&mut MetadataMap)>,
 }
 
 impl Credentials {
-    /// `channel`, with these on every call.
+    /// `channel` with these credentials on every call.
     #[must_use]
     pub fn on(&self, channel: Channel) -> Connection {
         InterceptedService::new(channel, self.clone())
@@ -61,36 +61,36 @@ impl Interceptor for Credentials {
     }
 }
 
-/// A bearer token, as it is now. Clones share it.
+/// A bearer token with its current value. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Token(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
     value: ArcSwap<MetadataValue<Ascii>>,
-    /// Where it is read again, and when it was.
+    /// The file to reread, and its last read.
     file: Option<(PathBuf, Mutex<Instant>)>,
 }
 
 impl Token {
-    /// What [`bearer`] made.
+    /// A token from [`bearer`].
     #[must_use]
     pub fn new(value: MetadataValue<Ascii>) -> Self {
         Self(Arc::new(Held { value: ArcSwap::from_pointee(value), file: None }))
     }
 
-    /// The word in the file `path`, which is read again before calls.
+    /// The token in the file `path`, which is reread before calls.
     pub(crate) fn file(path: PathBuf) -> Result<Self, Error> {
         let value = ArcSwap::from_pointee(read(&path)?);
         Ok(Self(Arc::new(Held { value, file: Some((path, Mutex::new(Instant::now()))) })))
     }
 
-    /// Has calls carry `value` from now on.
+    /// Uses `value` for calls from now on.
     pub fn set(&self, value: MetadataValue<Ascii>) {
         self.0.value.store(Arc::new(value));
     }
 
-    /// What a call carries now. A file that is of no use leaves the last token in force.
+    /// The current value. An invalid file keeps the last token in force.
     fn now(&self) -> MetadataValue<Ascii> {
         if let Some((path, read_at)) = &self.0.file {
             let mut read_at = read_at.lock();
@@ -103,7 +103,7 @@ impl Token {
     }
 }
 
-/// `word` as servers want it; none if it is empty, or cannot be in a header.
+/// `word` as a header for servers; none if it is empty or invalid in a header.
 #[must_use]
 pub fn bearer(word: &str) -> Option<MetadataValue<Ascii>> {
     let mut value: MetadataValue<Ascii> = format!("Bearer {word}").parse().ok()?;

@@ -1,4 +1,4 @@
-//! Why there is no answer.
+//! Errors of clients and calls.
 
 use std::{io, path::PathBuf};
 
@@ -7,57 +7,54 @@ use tonic::Status;
 
 use crate::status::reason;
 
-/// Why a client cannot be made, or a call has no answer.
+/// Why building a client or a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No server was named.
+    /// No server was given.
     #[error("no server is named")]
     NoServer,
-    /// This is no address of a server.
+    /// The URL of a server is invalid.
     #[error("{url}: {problem}; a server is named as https://host:port or http://host:port")]
     Url {
-        /// What was given.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it.
         problem: String,
     },
-    /// A file cannot be read, or there is nothing useful in it.
+    /// A file cannot be read, or is invalid.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Its problem.
         problem: String,
     },
-    /// The files for TLS are of no use.
+    /// The TLS files are invalid.
     #[error(transparent)]
     Tls(TlsError),
-    /// Others could read the token on its way.
+    /// The token would travel unencrypted.
     #[error("{url}: a token is not sent without encryption, but to this machine: use https://")]
     TokenInTheOpen {
-        /// Where it would go.
+        /// Destination of the token.
         url: String,
     },
-    /// A server said no, or could not be reached, and the call was not to be made again.
+    /// A server refused or was unreachable, and the call is not retried.
     #[error("{server} answered after {attempts} attempts: {} ({:?}{})", status.message(), status.code(), describe(status))]
     Status {
         /// The server of the last attempt.
         server: String,
-        /// Its status.
         status: Box<Status>,
-        /// Calls that were made.
+        /// Calls made.
         attempts: u32,
     },
-    /// An answer that makes no sense.
+    /// An invalid response.
     #[error("{server} gave an answer that makes no sense: {problem}")]
     Protocol {
-        /// Who gave it.
+        /// The server that sent it.
         server: String,
-        /// What is wrong.
         problem: String,
     },
-    /// Two inputs of a session that wait for their answers have the same number.
+    /// Two unanswered inputs of a session have the same number.
     #[error("two inputs that wait for their answers have the number {id}")]
     SameId {
         /// The number.

@@ -148,10 +148,10 @@ impl Kind for Verifications {
     }
 }
 
-/// Whether the server has now what it lacked, which is named so from here on.
+/// Handles an upload: returns whether the server now has what it lacked, and updates its naming.
 fn renamed(naming: &mut Naming, uploaded: Option<Result<Naming, Status>>) -> Result<bool, Status> {
     match uploaded {
-        // Once brought along it was not missing.
+        // Inline data cannot be missing.
         Some(_) if *naming == Naming::Inline => Ok(false),
         Some(now) => {
             *naming = now?;

@@ -10,17 +10,16 @@
 //! println!("{:?}", answer.verdict);
 //! # Ok(()) }
 //! ```
-//! A call goes to the server that has the fewest calls of this client in progress. All calls of `antares.v1`
-//! that this client makes may be repeated: what a script does depends on its input alone. So a call is made
-//! again when the answer carries a RetryInfo (after its delay), or when the server is gone (on another one);
-//! never otherwise, and never for longer than the call's deadline. When most answers are failures, nothing is
-//! repeated but once for a server that is gone, so that clients do not keep a service down that is coming up
-//! again. Scripts, and data of cells of 4 KiB and more, are named by digest, and uploaded where a server has
-//! not got them. A [`Session`] goes on with another server when it loses its own; each of its inputs has one
-//! answer.
+//! A call uses the server with the fewest calls of this client in progress. All calls of `antares.v1` that
+//! this client makes are idempotent: a script depends only on its input. So a call is retried if the error
+//! carries a RetryInfo (after its delay), or if the server is gone (on another one); never otherwise, and
+//! never beyond the call's deadline. When most calls fail, the only retry is one for a server that is gone,
+//! so that clients do not keep a recovering service down. Scripts, and cell data of at least 4 KiB, are named
+//! by digest, and uploaded to servers that lack them. A [`Session`] continues on another server when it loses
+//! its own; each of its inputs has one answer.
 //!
-//! The runner, as a client of compilers, and the command line are made of the same parts, with settings of
-//! their own: [`balance`], [`circuit_breaker`], [`retry`], [`resolve`], [`credentials`].
+//! The runner, as a client of compilers, and the command line use the same parts with their own settings:
+//! [`balance`], [`circuit_breaker`], [`retry`], [`resolve`], [`credentials`].
 //!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
@@ -44,8 +43,7 @@ mod upload;
 mod upload_script;
 
 pub use antares_proto::v1;
-/// Files for TLS, PEM. A client looks at them every ten seconds; what is renewed in them is used by
-/// connections from then on.
+/// TLS files, PEM. A client checks them every ten seconds; later connections use their new contents.
 pub use antares_tls::ClientFiles as TlsFiles;
 pub use antares_tls::{TlsClient, TlsError};
 pub use blobs::Blobs;
@@ -58,5 +56,5 @@ pub use session::{Answer, Session};
 pub use upload::Upload;
 pub use upload_script::{by_digest_first, uploaded};
 
-/// Answers of a session of transactions: verdicts, or why there is none.
+/// Answers of a session of transactions: verdicts or errors.
 pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;

@@ -1,15 +1,15 @@
-//! What runs, and how a call names it: by digest, or with all its bytes.
+//! Scripts, and how calls name them: by digest, or inline.
 
 use antares_proto::v1;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-/// What runs.
+/// A script to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// An ELF. It is named by digest, and sent where a server has not got it.
+    /// An ELF. It is named by digest, and uploaded to servers that lack it.
     Elf(Bytes),
-    /// Digest of one that was uploaded, in hex.
+    /// Digest of an uploaded script, in hex.
     Stored(String),
 }
 
@@ -24,12 +24,12 @@ impl Script {
     }
 }
 
-/// How a call names an ELF, or data of cells.
+/// How a call names an ELF or cell data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// By digest.
     Digest,
-    /// With all bytes.
+    /// Inline.
     Inline,
 }
 

@@ -1,4 +1,4 @@
-//! Names of servers, and the addresses that they have today. A name may have many: each is a server.
+//! Names of servers and their current addresses. A name may have many: each is a server.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     connect::Connector,
 };
 
-/// The address of a server, as people write it.
+/// A server's URL, as people write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub(crate) text: String,
@@ -23,10 +23,10 @@ pub struct Url {
 }
 
 impl Url {
-    /// Takes `https://host:port` and `http://host:port`, with a port of their own if there is none.
+    /// Parses `https://host:port` and `http://host:port`, with a default port.
     ///
     /// # Errors
-    /// It is none of them.
+    /// It is neither.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: &str| Error::Url { url: text.to_owned(), problem: problem.to_owned() };
         let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
@@ -44,7 +44,7 @@ impl Url {
         Ok(Self { text: text.to_owned(), has_path, host, port, is_tls })
     }
 
-    /// The same where nothing follows the port.
+    /// The same, but nothing may follow the port.
     pub(crate) fn without_path(self) -> Result<Self, Error> {
         if self.has_path {
             let problem = "there is something behind the port".to_owned();
@@ -65,7 +65,7 @@ impl Url {
         self.is_tls
     }
 
-    /// The addresses that the name has, each once, sorted.
+    /// The addresses of the name, unique and sorted.
     async fn addresses(&self, most: usize) -> io::Result<Vec<SocketAddr>> {
         let mut found: Vec<_> = lookup_host((self.host.as_str(), self.port)).await?.take(most).collect();
         found.sort_unstable();
@@ -74,7 +74,7 @@ impl Url {
     }
 }
 
-/// Whether nobody reads along on the way to `url`: it is encrypted, or does not leave this machine.
+/// Whether nobody can eavesdrop on the way to `url`: it is encrypted, or stays on this machine.
 #[must_use]
 pub fn is_private(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return url.starts_with("unix://") };
@@ -88,54 +88,54 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// How names become servers.
+/// Resolution of names to servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveSettings {
-    /// Addresses that are taken of one name.
+    /// Addresses used per name.
     pub addresses_max: usize,
     /// The circuits of the servers.
     pub circuit: CircuitSettings,
 }
 
-/// What came of looking all names up.
+/// Result of resolving all names.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// Names that have no address, or are not found for that reason.
+    /// Names without an address, with the error if any.
     pub missing: Vec<(Url, Option<io::Error>)>,
-    /// How many servers there are now, if they are other ones than before.
+    /// The new number of servers, if they changed.
     pub changed: Option<usize>,
-    /// Whether there are servers by address: each name has had one at least.
+    /// Whether servers have addresses: each name had at least one.
     pub is_whole: bool,
 }
 
-/// Looks names up, and makes servers of their addresses.
+/// Resolves names and makes servers of their addresses.
 #[derive(Clone, Debug)]
 pub struct Resolver {
     urls: Vec<Url>,
     settings: ResolveSettings,
     connector: Connector,
-    /// The addresses of each name, as they were found last.
+    /// Each name's addresses, as resolved last.
     found: Vec<Vec<SocketAddr>>,
 }
 
 impl Resolver {
-    /// Of `urls`, one at least.
+    /// For `urls`, at least one.
     #[must_use]
     pub fn new(urls: Vec<Url>, settings: ResolveSettings, connector: Connector) -> Self {
         let found = vec![Vec::new(); urls.len()];
         Self { urls, settings, connector, found }
     }
 
-    /// The servers by their names, for the time before names are looked up.
+    /// The servers by name, before the first resolution.
     ///
     /// # Errors
-    /// A URL is of no use.
+    /// A URL is invalid.
     pub fn by_name(&self) -> Result<Balance, Error> {
         let servers = self.urls.iter().map(|url| self.server(url, None));
         Ok(Balance::new(servers.collect::<Result<_, _>>()?))
     }
 
-    /// The server at `url`, or at one `address` of those that it has.
+    /// The server at `url`, or at one `address` of it.
     fn server(&self, url: &Url, address: Option<SocketAddr>) -> Result<Arc<Server>, Error> {
         let channel = self.connector.channel(&url.text, address).map_err(|error| {
             let problem = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
@@ -145,8 +145,8 @@ impl Resolver {
         Ok(Arc::new(Server::new(name(url, address), place, channel, self.settings.circuit)))
     }
 
-    /// Looks all names up once. A name that cannot be looked up keeps the addresses that it had. Servers of
-    /// `balance` that stay keep their connections, unless all are wanted `anew`.
+    /// Resolves all names once. A name that fails to resolve keeps its addresses. Remaining servers of
+    /// `balance` keep their connections unless `anew` is set.
     pub async fn look_up(&mut self, balance: &Balance, anew: bool) -> Resolved {
         let mut resolved = Resolved::default();
         for (url, found) in self.urls.iter().zip(&mut self.found) {
@@ -156,7 +156,7 @@ impl Resolver {
                 Err(error) => resolved.missing.push((url.clone(), Some(error))),
             }
         }
-        // Before the first answer calls go by name.
+        // Before the first result, calls use the name.
         if self.found.iter().any(Vec::is_empty) {
             return resolved;
         }
@@ -174,7 +174,7 @@ impl Resolver {
         resolved
     }
 
-    /// A server for each address: those of `kept` where they stay.
+    /// A server for each address: those of `kept` where they remain.
     fn servers(&self, kept: &[Arc<Server>]) -> Result<Vec<Arc<Server>>, Error> {
         let all = self.urls.iter().zip(&self.found);
         let all = all.flat_map(|(url, found)| found.iter().map(move |address| (url, Some(*address))));
@@ -249,7 +249,7 @@ mod tests {
         let resolved = one.look_up(&balance, false).await;
         assert_eq!((resolved.missing.len(), resolved.changed, resolved.is_whole), (1, None, false));
         assert_eq!(names(&balance), ["http://127.0.0.1:1", "http://nowhere.invalid:1"]);
-        // One that had an address before keeps it.
+        // A name that had an address keeps it.
         one.found[1] = vec!["127.0.0.2:1".parse().unwrap()];
         let resolved = one.look_up(&balance, false).await;
         assert_eq!((resolved.missing.len(), resolved.changed, resolved.is_whole), (1, Some(2), true));

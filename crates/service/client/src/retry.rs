@@ -1,55 +1,54 @@
-//! How often a call is made again, when, and how often over all calls.
+//! Retries: their number, their pauses, and their budget over all calls.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
 
-/// A budget that is full, in thousandths of a failure.
+/// A full budget, in thousandths of a failure.
 const BUDGET_FULL: i64 = 100_000;
-/// What a failure costs.
+/// Cost of a failure.
 const FAILURE_COSTS: i64 = 1_000;
-/// What an answer brings.
+/// Gain of an answer.
 const ANSWER_EARNS: i64 = 100;
 
 /// A client's calls.
 pub(crate) const CALLS: Retry = Retry {
     attempts_max: 8,
-    // Where the server is gone another one is asked, so the first pause is short.
+    // If the server is gone, another one gets the call, so the first pause is short.
     pause_min: Duration::from_millis(50),
     pause_max: Duration::from_secs(3),
     is_spread: true,
 };
 
-/// How often a call is made again, and when.
+/// Number and pauses of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Calls for one answer, at most.
+    /// Maximum attempts per answer.
     pub attempts_max: u32,
-    /// Pause before the second attempt; it doubles with each.
+    /// Pause before the second attempt; it doubles each time.
     pub pause_min: Duration,
-    /// Longest pause.
     pub pause_max: Duration,
-    /// Whether pauses are by lot, up to these, so that many callers do not come back at the same time.
+    /// Whether pauses are random up to these values, so that many callers do not return at once.
     pub is_spread: bool,
 }
 
 impl Retry {
-    /// Nothing is asked again.
+    /// No retries.
     pub const NEVER: Self =
         Self { attempts_max: 1, pause_min: Duration::ZERO, pause_max: Duration::ZERO, is_spread: false };
 
-    /// How long to wait after attempt `attempt`; the first is 0.
+    /// Pause after attempt `attempt`; the first is 0.
     #[must_use]
     pub fn pause(&self, attempt: u32) -> Duration {
         let most = self.pause_min.saturating_mul(1 << attempt.min(10)).min(self.pause_max);
         if self.is_spread { most.mul_f64(rand::random_range(0.0..1.0)) } else { most }
     }
 
-    /// Has `call` made until it succeeds, or fails in a way that does not pass.
+    /// Repeats `call` until it succeeds or fails permanently.
     ///
     /// # Errors
-    /// That of the last attempt.
+    /// The error of the last attempt.
     pub async fn insist<T, E, F>(&self, call: impl Fn() -> F, is_passing: impl Fn(&E) -> bool) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -64,7 +63,7 @@ impl Retry {
     }
 }
 
-/// Half of it may be used up by failures before nothing is asked again; answers fill it.
+/// Failures may use half of it before retries stop; answers refill it.
 #[derive(Debug)]
 pub(crate) struct Budget(AtomicI64);
 
@@ -75,7 +74,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Counts a failure. Whether the call may be made again.
+    /// Counts a failure. Returns whether a retry is allowed.
     pub(crate) fn fail(&self) -> bool {
         self.change(-FAILURE_COSTS) > BUDGET_FULL / 2
     }

@@ -1,4 +1,4 @@
-//! A session that goes on with another server when it loses its own.
+//! A session that continues on another server when it loses its own.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,41 +22,41 @@ use crate::{
     status::{Advice, ended_early, is_over, late},
 };
 
-/// Inputs that wait for their answers, at most.
+/// Maximum unanswered inputs.
 const WAITING_MAX: usize = 256;
-/// Answers that nobody has taken, at most.
+/// Maximum answers that the caller has not taken.
 const ANSWERS_MAX: usize = 64;
 
-/// What came of an input.
+/// Result of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<R = v1::BatchResult> {
     /// The input's number.
     pub id: u64,
-    /// How the script ended, or how the transaction was judged.
+    /// The script's end, or the verdict on the transaction.
     pub result: R,
 }
 
-/// The answers of a session. It ends when this is dropped.
+/// The answers of a session. Dropping it ends the session.
 #[derive(Debug)]
 pub struct Session<R = v1::BatchResult> {
     answers: mpsc::Receiver<Result<Answer<R>, Error>>,
 }
 
 impl<R> Session<R> {
-    /// The next answer; none behind that to the last input, or behind an error.
+    /// The next answer; none after the last input's or after an error.
     pub async fn next(&mut self) -> Option<Result<Answer<R>, Error>> {
         self.answers.recv().await
     }
 }
 
-/// What a server says in a session.
+/// A server's message in a session.
 pub(crate) enum Reply<R> {
     Started,
     Answer { id: u64, result: R },
     Unexpected,
 }
 
-/// What the kinds of sessions have of their own.
+/// Specifics of a kind of session.
 pub(crate) trait Kind: Send + 'static {
     /// An input with its number.
     type Item: Clone + Send + Sync;
@@ -74,9 +74,9 @@ pub(crate) trait Kind: Send + 'static {
         requests: ReceiverStream<Self::Request>,
     ) -> impl Future<Output = Result<Streaming<Self::Response>, Status>> + Send;
     fn read(response: Self::Response) -> Reply<Self::Result>;
-    /// Why there is no result, where that is said of one input.
+    /// The error of one input, if it has one.
     fn error(result: &Self::Result) -> Option<Status>;
-    /// Whether the server has now what `status` says that it lacked, since the part that `began` then.
+    /// Uploads what the server lacks according to `status`, unless that happened since the part `began`.
     fn uploaded(
         &mut self,
         link: &Link,
@@ -108,9 +108,9 @@ pub(crate) fn begin<K: Kind>(
     Session { answers }
 }
 
-/// How the part of a session that one server had has ended.
+/// How one server's part of a session ended.
 enum End {
-    /// All inputs have their answers, or nobody wants them any more.
+    /// All inputs are answered, or the caller has gone away.
     Done,
     Lost(Status),
     Failed(Error),
@@ -123,11 +123,11 @@ struct Driver<K: Kind> {
     kind: K,
     inputs: Pin<Box<dyn Stream<Item = K::Item> + Send>>,
     has_ended: bool,
-    /// Sent, or to be sent, and not answered.
+    /// Unanswered inputs, sent or not.
     waiting: VecDeque<K::Item>,
-    /// Of those, what is to be sent again, and when.
+    /// Of those, inputs to send again, with the times.
     again: Vec<(Instant, u64)>,
-    /// How often inputs were sent that had an error of their own.
+    /// Attempts of inputs that had their own errors.
     tried: HashMap<u64, u32>,
     answered: u64,
     answers: mpsc::Sender<Result<Answer<K::Result>, Error>>,
@@ -138,7 +138,7 @@ impl<K: Kind> Driver<K> {
         let inner = self.inner.clone();
         let (mut attempts, mut last) = (0, None::<String>);
         loop {
-            // A server is asked when there is something to ask.
+            // Contacts a server only when there is an input.
             if let Err(error) = self.first().await {
                 return self.fail(error).await;
             }
@@ -167,14 +167,14 @@ impl<K: Kind> Driver<K> {
             let Some(wait) = wait else {
                 return self.fail(Error::Status { server, status: Box::new(status), attempts }).await;
             };
-            // Who had not got what it takes has it now.
+            // After an upload, the same server may continue.
             last = (wait > Duration::ZERO).then_some(server);
             drop(lease);
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// Waits for an input if none is there.
+    /// Waits for the first input if there is none.
     async fn first(&mut self) -> Result<(), Error> {
         if self.waiting.is_empty() && !self.has_ended {
             let answers = self.answers.clone();
@@ -201,16 +201,16 @@ impl<K: Kind> Driver<K> {
     }
 
     async fn fail(self, error: Error) {
-        // Nobody may be left to hear it.
+        // The receiver may be gone.
         let _ = self.answers.send(Err(error)).await;
     }
 
-    /// The part of the session that one server has: everything that waits is sent again, then what comes.
+    /// One server's part of the session: sends all unanswered inputs again, then new ones.
     async fn part(&mut self, link: &Link, server: &str) -> End {
         let (sender, requests) = mpsc::channel(WAITING_MAX + 1);
         self.again.clear();
         let inputs = self.waiting.iter().cloned().map(K::request);
-        // There is room for all of them; a server that is gone is noticed where its answers are missing.
+        // The channel has capacity for all; missing answers reveal a server that is gone.
         std::iter::once(self.kind.start()).chain(inputs).for_each(|first| drop(sender.try_send(first)));
         let opened = timeout_at(link.until.into(), K::open(link, ReceiverStream::new(requests))).await;
         let mut reported = match opened {
@@ -220,7 +220,7 @@ impl<K: Kind> Driver<K> {
         };
         let mut sender = Some(sender);
         loop {
-            // What has no order may have to be sent again.
+            // Unordered inputs may have to be sent again.
             if self.has_ended && (K::IN_ORDER || self.waiting.is_empty()) {
                 sender = None;
             }
@@ -251,7 +251,7 @@ impl<K: Kind> Driver<K> {
         }
     }
 
-    /// Sends what had an error that may pass, where its time has come.
+    /// Resends inputs with transient errors, when due.
     fn send_again(&mut self, sender: Option<&mpsc::Sender<K::Request>>) {
         let now = Instant::now();
         let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(when, _)| *when <= now);
@@ -278,7 +278,7 @@ impl<K: Kind> Driver<K> {
         };
         let error = K::error(&result);
         if error.as_ref().is_some_and(is_over) {
-            // Older servers say so of what was in progress when a session's time was over.
+            // Older servers report that for work in progress when a session's time was over.
             return Ok(());
         }
         if let Some(Advice::Wait(time)) = error.map(|status| Advice::of(&status)) {

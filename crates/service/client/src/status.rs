@@ -1,4 +1,4 @@
-//! What a status means to a client. The only file that knows codes.
+//! The client's interpretation of statuses. Only this file knows codes.
 
 use std::time::Duration;
 
@@ -8,30 +8,27 @@ use tonic_types::StatusExt as _;
 
 use crate::Error;
 
-/// What to do about a status.
+/// Action for a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Ask again after this time.
+    /// Retry after this time.
     Wait(Duration),
-    /// This server is gone: ask another one.
+    /// This server is gone: try another one.
     Elsewhere,
     /// It is the answer.
     No,
 }
 
 impl Advice {
-    /// The rule of the proto files: what carries a RetryInfo is asked again after its delay, and who is gone
-    /// is not asked.
+    /// The rule of the proto files: retry after the delay of a RetryInfo, and avoid servers that are gone.
     pub(crate) fn of(status: &Status) -> Self {
         if let Some(retry) = status.get_details_retry_info() {
             return Self::Wait(retry.retry_delay.unwrap_or_default());
         }
-        // Who is gone, or a proxy or a connection that says something in its stead: every other error of ours
-        // has a reason.
+        // The server is gone, or a proxy or connection replies for it: all our other errors have a reason.
         let is_gone = matches!(
             status.code(),
-            // The last is a connection that was ended with ENHANCE_YOUR_CALM, for whatever other calls did on
-            // it.
+            // The last is a connection ended with ENHANCE_YOUR_CALM because of other calls on it.
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::ResourceExhausted
         );
         if is_gone && status.get_details_error_info().is_none() { Self::Elsewhere } else { Self::No }
@@ -39,7 +36,7 @@ impl Advice {
 }
 
 impl Error {
-    /// The code of the status, if there is one.
+    /// The status's code, if any.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
@@ -48,7 +45,7 @@ impl Error {
         }
     }
 
-    /// The reason that the server gave, such as `WORKERS_BUSY`: those that the proto files list at each call.
+    /// The server's reason, such as `WORKERS_BUSY`: the proto files list them at each call.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self {
@@ -58,7 +55,7 @@ impl Error {
     }
 }
 
-/// What a call for one thing alone would have ended with.
+/// The status that a single call would have had.
 pub(crate) fn of_error(error: &v1::OperationError) -> Status {
     Status::with_details(Code::from_i32(error.code), error.message.clone(), error.status_details.clone())
 }
@@ -67,26 +64,26 @@ pub(crate) fn reason(status: &Status) -> Option<String> {
     status.get_details_error_info().map(|info| info.reason)
 }
 
-/// Whether a server has ended a session for its age or its silence, which a new one does not have.
+/// Whether a server ended a session for its age or silence; a new one has neither.
 pub(crate) fn is_over(status: &Status) -> bool {
     status.code() == Code::DeadlineExceeded || reason(status).as_deref() == Some("SESSION_IDLE")
 }
 
-/// Whether a server that says this is well, so that its answer counts for it.
+/// Whether this status comes from a healthy server.
 pub(crate) fn is_well(status: &Status) -> bool {
     !matches!(status.code(), Code::DeadlineExceeded | Code::Internal)
 }
 
-/// What a server lacks for a call.
+/// Missing data on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// A script, or data of cells.
+    /// A script, or cell data.
     Script,
     /// The service that has them.
     Source,
 }
 
-/// What a server that says this lacks, if it is that.
+/// What the server lacks according to this status, if anything.
 pub(crate) fn lack(status: &Status) -> Option<Lack> {
     match reason(status)?.as_str() {
         "SCRIPT_NOT_FOUND" => Some(Lack::Script),
@@ -95,13 +92,13 @@ pub(crate) fn lack(status: &Status) -> Option<Lack> {
     }
 }
 
-/// Whether an upload ended so because it is nothing that is kept as a script.
+/// Whether an upload failed because the server does not store such a file as a script.
 pub(crate) fn is_no_script(status: &Status) -> bool {
     reason(status).as_deref() == Some("SCRIPT_INVALID")
 }
 
-/// Whether an upload ended before its end, and another call may go on with it: the connection or the server
-/// went away, or time ran out.
+/// Whether an upload was interrupted and another call may continue it: the connection or the server was lost,
+/// or time ran out.
 pub(crate) fn is_broken_off(status: &Status) -> bool {
     match reason(status).as_deref() {
         None | Some("") => matches!(
@@ -122,29 +119,29 @@ pub(crate) fn is_unknown_call(status: &Status) -> bool {
     status.code() == Code::Unimplemented
 }
 
-/// Whether an upload ended so because there, or of this caller, no uploads are taken or kept: calls that bring
-/// the script along are answered all the same.
+/// Whether an upload failed because the server accepts none, or none from this caller: calls with the inline
+/// script still work.
 pub(crate) fn takes_no_uploads(status: &Status) -> bool {
     let is_full = match reason(status).as_deref() {
         Some("STORE_FULL") => true,
-        // Of stored bytes: other quotas come free by themselves.
+        // The quota of stored bytes: other quotas free up by themselves.
         Some("QUOTA") => status.get_details_retry_info().is_none(),
         _ => false,
     };
     is_full || matches!(status.code(), Code::Unimplemented | Code::PermissionDenied)
 }
 
-/// The call's own time passed here.
+/// The call timed out locally.
 pub(crate) fn late() -> Status {
     Status::deadline_exceeded("no answer within the call's time")
 }
 
-/// A server said less than it had to.
+/// The response ended early.
 pub(crate) fn ended_early() -> Status {
     Status::unavailable("the session ended early")
 }
 
-/// A server that says UNAVAILABLE for this reason.
+/// A server that reports UNAVAILABLE for this reason.
 #[cfg(test)]
 pub(crate) fn reported(reason: &str) -> Status {
     let details = tonic_types::ErrorDetails::with_error_info(reason, antares_proto::ERROR_DOMAIN, []);
@@ -183,7 +180,7 @@ mod tests {
         let fault = ErrorDetails::with_error_info("INTERNAL", "antares.v1", []);
         let fault = Status::with_error_details(Code::Internal, "no", fault);
         assert_eq!(Advice::of(&fault), Advice::No);
-        // nginx with its page for 502, as tonic reads it.
+        // nginx's page for 502, as tonic reads it.
         assert_eq!(Advice::of(&Status::internal("invalid compression flag: 60")), Advice::Elsewhere);
         assert_eq!(Advice::of(&Status::resource_exhausted("h2 protocol error")), Advice::Elsewhere);
         let lost = Status::from_error(Box::new(std::io::Error::other("reset")));

@@ -1,5 +1,5 @@
-//! Uploads of scripts in pieces, which go on where they broke off: a lost connection or a server that
-//! restarts costs what was on its way.
+//! Chunked, resumable uploads of scripts: a lost connection or a server's restart costs only the data in
+//! flight.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::{
     status::{is_broken_off, is_unknown_call},
 };
 
-/// Length of the pieces, bytes.
+/// Length of the chunks, bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// A way to upload.
+/// An uploader.
 #[derive(Clone, Debug)]
 pub struct Upload {
-    /// Where to.
+    /// Destination.
     pub connection: Connection,
     /// Longest time of each call.
     pub call_time_max: Duration,
-    /// How often it goes on in a row, where that brings the server nothing.
+    /// Consecutive resumptions without progress.
     pub retry: Retry,
 }
 
@@ -34,7 +34,7 @@ impl Upload {
     /// Stores `elf`, whose digest is `sha256`.
     ///
     /// # Errors
-    /// What the server said last.
+    /// The server's last error.
     pub async fn send(&self, elf: &Bytes, sha256: &str) -> Result<UploadResponse, Status> {
         let (mut offset, mut furthest, mut tries) = (0, 0, 0);
         loop {
@@ -52,7 +52,7 @@ impl Upload {
                     offset = if fits { usize::try_from(answer.received_bytes).unwrap_or(0) } else { 0 };
                 }
                 Err(asked) if is_broken_off(&asked) => {}
-                // A server that keeps nothing.
+                // The server stores no partial uploads.
                 Err(asked) if is_unknown_call(&asked) => offset = 0,
                 Err(_) => return Err(status),
             }
@@ -62,7 +62,7 @@ impl Upload {
         }
     }
 
-    /// Sends what lies behind `offset`.
+    /// Sends the data from `offset` on.
     async fn send_from(&self, offset: usize, elf: &Bytes, sha256: &str) -> Result<UploadResponse, Status> {
         let (elf, size) = (elf.clone(), elf.len());
         let header = BlobHeader {
@@ -114,11 +114,11 @@ mod tests {
         is_spread: false,
     };
 
-    /// Breaks uploads off, and has as much more of them each time.
+    /// Interrupts uploads, and has received that much more each time.
     #[derive(Clone, Default)]
     struct Breaking {
         code: Option<Code>,
-        /// What it has when it is asked, one after the other.
+        /// Its answers to successive queries for the received bytes.
         received: Arc<Mutex<Vec<u64>>>,
         offsets: Arc<Mutex<Vec<u64>>>,
     }
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// How an upload of four bytes ends at `service`, and the offsets that it began at.
+    /// Result of an upload of four bytes to `service`, and the offsets of its attempts.
     async fn sent(service: Breaking, retry: Retry) -> (Result<(), Code>, Vec<u64>) {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = incoming.local_addr().unwrap();
@@ -221,10 +221,10 @@ mod tests {
     async fn an_upload_goes_on_where_it_broke_off() {
         assert_eq!(sent(Breaking::default(), RETRY).await, (Ok(()), vec![0]));
         assert_eq!(sent(breaking(Code::Unavailable, &[1, 2]), RETRY).await, (Ok(()), vec![0, 1, 2]));
-        // What brings nothing is tried so often; what brings something begins the count anew.
+        // Attempts without progress are limited; progress resets the count.
         let stuck = sent(breaking(Code::Unavailable, &[0, 1, 1, 1, 1]), RETRY).await;
         assert_eq!(stuck, (Err(Code::Unavailable), vec![0, 0, 1, 1, 1]));
-        // A server that keeps nothing.
+        // The server stores no partial uploads.
         assert_eq!(sent(breaking(Code::Unknown, &[1]), RETRY).await, (Err(Code::Unknown), vec![0, 1, 0, 0]));
     }
 

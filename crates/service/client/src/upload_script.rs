@@ -1,4 +1,4 @@
-//! Brings a server what it has not got: a script, or data of cells. Calls name them by digest first.
+//! Uploads what a server lacks: a script, or cell data. Calls first name them by digest.
 
 use std::time::Instant;
 
@@ -12,17 +12,17 @@ use crate::{
     status::{Lack, is_no_script, lack, takes_no_uploads},
 };
 
-/// Data of a cell from which on it is named by digest, bytes: cells of many transactions are the same.
+/// Size in bytes from which cell data is named by digest: many transactions share such cells.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 4 << 10;
 
-/// Scripts of which a server's connection remembers that they were brought.
+/// Uploaded scripts remembered per server.
 const UPLOADS_MAX: usize = 1024;
 
-/// What `ask` says, which names things by digest first, and once more after `bring` has brought the server
-/// what a status says that it lacks; none of it if that is none.
+/// Calls `ask`, which names data by digest, and once more after `bring` has uploaded what a status reports
+/// missing, if anything.
 ///
 /// # Errors
-/// What the server says, or has said to `bring`.
+/// The server's error, also from `bring`.
 pub async fn by_digest_first<T, F>(
     ask: impl Fn(Naming) -> F,
     upload_script: impl AsyncFnOnce(&Status) -> Option<Result<Naming, Status>>,
@@ -39,21 +39,20 @@ where
     }
 }
 
-/// How to name what a server lacks from now on, as `status` says; `upload` brings it there. None if it lacks
-/// nothing.
+/// The new naming of what the server lacks according to `status`, after `upload`. None if it lacks nothing.
 pub async fn uploaded(
     status: &Status,
     upload: impl Future<Output = Result<Naming, Status>>,
 ) -> Option<Result<Naming, Status>> {
     match lack(status)? {
-        // A runner without its compiler can still work with what a call brings along.
+        // A runner without its compiler still accepts inline data.
         Lack::Source => Some(Ok(Naming::Inline)),
         Lack::Script => Some(upload.await),
     }
 }
 
-/// How to name `script` from now on, if it was missing there for a call that `began` then and can be brought;
-/// the error is that of the upload.
+/// The new naming of `script`, if it was missing for a call that `began` then and can be uploaded; or the
+/// upload's error.
 pub(crate) async fn upload_script(
     link: &Link,
     script: &Script,
@@ -64,8 +63,8 @@ pub(crate) async fn upload_script(
     uploaded(status, upload_once(link, elf, began)).await
 }
 
-/// How to name the data in `blobs` from now on, if some was missing there for a call that `began` then; the
-/// error is that of an upload.
+/// The new naming of the data in `blobs`, if some was missing for a call that `began` then; or an upload's
+/// error.
 pub(crate) async fn upload_data(
     link: &Link,
     blobs: &Blobs,
@@ -85,7 +84,7 @@ pub(crate) async fn upload_data(
     uploaded(status, upload_script).await
 }
 
-/// Uploads `elf`, if no other call has done so since this one began: a server takes few uploads at a time.
+/// Uploads `elf`, unless another call has since this one began: a server accepts few uploads at a time.
 pub(crate) async fn upload_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
     let digest = digest(elf);
     let mut uploaded = link.server.uploaded.lock().await;
@@ -94,9 +93,9 @@ pub(crate) async fn upload_once(link: &Link, elf: &Bytes, began: Instant) -> Res
     }
     let naming = match link.upload().send(elf, &digest).await {
         Ok(_) => Naming::Digest,
-        // A runner by itself takes no uploads, or not from everybody; it passes on what a call brings along.
+        // A standalone runner may accept no uploads, but it accepts inline scripts.
         Err(status) if takes_no_uploads(&status) => Naming::Inline,
-        // What is no RISC-V ELF is not kept; what the VM says to it is the answer.
+        // Files that are not RISC-V ELFs are not stored; the VM's error is the answer.
         Err(status) if is_no_script(&status) => Naming::Inline,
         Err(status) => return Err(status),
     };
@@ -114,8 +113,7 @@ mod tests {
     use super::*;
     use crate::status::reported;
 
-    /// How calls to a server that lacks `reason` until it got `naming` name their script, and what comes of
-    /// them.
+    /// How calls name their script on a server that lacks `reason` until it got `naming`, and their result.
     async fn calls(reason: &str, upload: Result<Naming, Status>) -> (Vec<Naming>, Result<(), String>) {
         let named = RefCell::new(Vec::new());
         let ask = |naming| {

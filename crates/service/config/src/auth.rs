@@ -87,9 +87,7 @@ pub struct Jwt {
 /// Where an issuer's keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// A file.
     File(PathBuf),
-    /// A URL.
     Uri {
         /// The issuer's `jwks_uri`.
         url: String,
@@ -204,7 +202,7 @@ impl RawAuth {
             }
             return self.has_tokens().then(|| KeySource::File(PathBuf::from(&self.jwks)));
         }
-        // Whoever can change the answer can sign tokens.
+        // A party that can change the response can sign tokens.
         if !is_local(&self.jwks) {
             checker.url_of("auth.jwks", &self.jwks, &["https"]);
         }

@@ -217,7 +217,6 @@ pub enum ConfigError {
     /// The text is not TOML, or a value has the wrong type.
     #[error("{path}: {source}")]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// Line, column and problem.
         source: Box<toml::de::Error>,

@@ -1,4 +1,4 @@
-//! The meaning of a configuration: validated as a whole, with all errors reported together by key.
+//! Validates a configuration as a whole, reporting all errors together by key.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -58,7 +58,7 @@ pub struct Config {
     pub compiler: CompilerSection,
     /// The runner service.
     pub runner: RunnerSection,
-    /// What is read again while the service runs, if the configuration has a file.
+    /// Source of settings that are reloaded at run time, if the configuration has a file.
     pub callers: Option<CallerSource>,
 }
 

@@ -49,7 +49,7 @@ pub struct ConfigFile {
     pub(crate) node: RawNode,
     pub(crate) compiler: RawCompiler,
     pub(crate) runner: RawRunner,
-    /// Where it was read.
+    /// Path of the file.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
 }
@@ -190,13 +190,13 @@ fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown:
     }
 }
 
-// Rules, quotas and isolation of tenants, read again while the service runs.
+// Rules, quotas and isolation of tenants, reloaded at run time.
 
-/// The file of a configuration, for what takes force without a restart.
+/// The file of a configuration, for settings that take effect without a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallerSource {
     path: PathBuf,
-    /// As read at the start.
+    /// As of the start.
     file: Box<ConfigFile>,
     role: Role,
     layers: Vec<String>,
@@ -208,14 +208,14 @@ impl CallerSource {
         Some(Self { path: file.path.clone()?, file: Box::new(file.clone()), role, layers })
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// `auth.rules`, `[quotas]` and `[tenants]` as the file has them now, with the rest as it was at the start;
-    /// and whether that rest is as it was.
+    /// Current `auth.rules`, `[quotas]` and `[tenants]` of the file, with the other settings of the start;
+    /// and whether those are unchanged.
     ///
     /// # Errors
     /// As at the start.

@@ -1,4 +1,4 @@
-//! Sections `[audit]`, `[metrics]`, `[log]`, `[trace]` and `[profile_push]`: what the services tell of themselves.
+//! Sections `[audit]`, `[metrics]`, `[log]`, `[trace]` and `[profile_push]`: observability of the services.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 

@@ -46,7 +46,7 @@ section! {
 }
 }
 
-/// What each tenant has to itself.
+/// Isolation between tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Isolation {

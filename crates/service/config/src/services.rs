@@ -195,15 +195,15 @@ section! {
 }
 }
 
-/// A limit on what a processor does ahead of time.
+/// A limit on a processor's speculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeculationLimit {
     /// Loads wait for the stores before them.
     StoreBypass,
-    /// Others train no branches of the worker.
+    /// Other code cannot train the worker's branch predictor.
     IndirectBranches,
-    /// The worker has its core for itself.
+    /// The worker has its core to itself.
     CoreScheduling,
 }
 

@@ -1,4 +1,4 @@
-//! Sections `[cache]`, `[shared]` and `[signing]`: the stores of native code and what is trusted in them.
+//! Sections `[cache]`, `[shared]` and `[signing]`: the stores of native code and trust in them.
 
 use std::{
     path::{Path, PathBuf},

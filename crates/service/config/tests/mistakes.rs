@@ -292,7 +292,7 @@ fn a_tenant_has_its_own_quotas_and_else_those_of_all() {
     let big = tenancy.quota("big");
     assert_eq!((big.calls_max, big.stored_bytes_max, big.guest_cycles_per_second), (None, Some(9), None));
     assert!(tenancy.is_apart && tenancy.is_proven && !tenancy.is_salted);
-    // Without authentication tenants' names are unproven, so they are not isolated.
+    // Without authentication tenants' names are unproven, so tenants are not isolated.
     assert!(!checked("", Role::Both).unwrap().tenancy.is_apart);
 }
 

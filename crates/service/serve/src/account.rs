@@ -1,4 +1,4 @@
-//! For whom a call is: the tenant, what it sees of what others have stored, and what it may still use up.
+//! The account of a call: its tenant, what it sees of others' stored data, and its remaining quotas.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,87 +24,85 @@ use crate::{
     usage::{Amounts, CallUsage, TenantCounters, TenantMetrics},
 };
 
-/// Metadata with the caller's tenant. Calls without it have one tenant together.
+/// Metadata with the caller's tenant. Calls without it share one tenant.
 pub const TENANT: &str = "antares-tenant";
 
-/// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
-/// together.
+/// Tenants tracked at once; idle ones are dropped, and if all are busy the others share one quota.
 const METERED_MAX: usize = 4_096;
 
-/// Tenants with a label of their own; the rest is `other`.
+/// Tenants with their own label; the others are `other`.
 const LABELS_MAX: usize = 32;
 
-/// How long a caller waits who has too many calls in progress.
+/// Wait of a caller with too many calls in progress.
 const RETRY_CALLS: Duration = Duration::from_millis(100);
 
-/// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some
-/// three.
+/// Assumed cost of a run without a verdict: guest cycles per nanosecond. Native code takes about three.
 const CYCLES_PER_NS: u64 = 3;
 
-/// Reason of whoever has used up a quota.
+/// Reason for an exhausted quota.
 pub(crate) const QUOTA: &str = "QUOTA";
 
 /// Names of quotas, for metrics and callers.
 const QUOTAS: [&str; 4] =
     ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
 
-/// What a tenant sees and keeps is under this; tenants that are not isolated have one together.
+/// Prefix of what a tenant sees and stores; tenants that are not isolated share one.
 pub type Namespace = [u8; 32];
 
-/// Changes keys so that those of one tenant are nobody else's; or leaves them.
+/// Makes keys specific to one tenant, or leaves them unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Salt(Option<[u8; 32]>);
 
 impl Salt {
-    /// That of a tenant, if tenants have one.
+    /// The salt of a tenant, if tenants have one.
     #[must_use]
     pub fn of(holder: [u8; 32]) -> Self {
         Self(Some(holder))
     }
 
-    /// The key in place of `key`.
+    /// The key that replaces `key`.
     #[must_use]
     pub fn apply(self, key: [u8; 32]) -> [u8; 32] {
         self.0.map_or(key, |salt| hashed(&[b"antares-salted-v1\0", &salt, &key]))
     }
 }
 
-/// Whoever calls, as far as that is proven: a tenant, or a peer where tenants are not. No caller has two.
+/// The authenticated identity of a caller: a tenant, or else a peer. No caller has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(pub [u8; 32]);
 
 impl Identity {
-    /// That of a tenant whose name is proven.
+    /// The identity of an authenticated tenant.
     #[must_use]
     pub fn of_tenant(name: &str) -> Self {
         Self(hashed(&[b"antares-identity-v1\0tenant\0", name.as_bytes()]))
     }
 
-    /// That of a peer.
+    /// The identity of a peer.
     #[must_use]
     pub fn of_peer(peer: Peer) -> Self {
         Self(hashed(&[b"antares-identity-v1\0peer\0", peer.to_string().as_bytes()]))
     }
 }
 
-/// A tenant and its use.
+/// A tenant and its usage.
 #[derive(Clone, Debug)]
 pub struct Account {
     tenant: Arc<str>,
     identity: Identity,
-    /// Of the tenant, and of the peer that says to be it where nothing is proven.
+    /// Digest of the tenant and, without authentication, of its peer.
     holder: [u8; 32],
-    /// Where each tenant sees its own things alone.
+    /// Set if each tenant sees only its own data.
     namespace: Option<Namespace>,
     salt: Salt,
-    /// What the times in answers are rounded up to, microseconds.
+    /// Step to which times in responses are rounded up, microseconds.
     timing_step_us: u64,
     use_: Arc<Use>,
-    /// What the call has used.
+    /// Usage of the call.
     usage: Arc<CallUsage>,
 }
 
-/// What a tenant has used.
+/// Usage of a tenant.
 #[derive(Debug)]
 pub(crate) struct Use {
     quota: Quota,
@@ -121,7 +119,7 @@ struct Numbers {
     refused: IntCounterVec,
 }
 
-/// A call in progress; over when it is dropped.
+/// A call in progress; ends on drop.
 #[derive(Debug)]
 pub(crate) struct InProgress(Arc<Use>);
 
@@ -131,7 +129,7 @@ impl Drop for InProgress {
     }
 }
 
-/// What a run is expected to cost; dropped when its cost is charged.
+/// Estimated cost of a run; dropped when the real cost is charged.
 #[derive(Debug)]
 pub struct RunEstimate {
     use_: Arc<Use>,
@@ -167,7 +165,7 @@ impl Use {
         meters.all(|meter| meter.is_idle(now))
     }
 
-    /// Counts that `quota` is used up, and says so; `retry` after a while if that helps.
+    /// Counts that `quota` is used up, and returns the error; `retry` if waiting helps.
     fn exceeded(&self, tenant: &str, quota: &'static str, words: &str, retry: Option<Duration>) -> Fault {
         if let Some(numbers) = &self.numbers {
             numbers.refused.with_label_values(&[quota]).inc();
@@ -183,7 +181,7 @@ impl Use {
 }
 
 impl Account {
-    /// Of calls that are nobody's: without any quota, and seeing everything.
+    /// The account of internal calls: no quotas, and full visibility.
     #[must_use]
     pub fn nobody() -> Self {
         let use_ = Arc::new(Use::new(Quota::default(), None));
@@ -199,76 +197,76 @@ impl Account {
         }
     }
 
-    /// Of what the service does by itself for `tenant`: as [`Account::nobody`], by that name.
+    /// The account of the service's own work for `tenant`: like [`Account::nobody`], with that name.
     #[must_use]
     pub fn named(tenant: &str) -> Self {
         Self { tenant: Arc::from(tenant), ..Self::nobody() }
     }
 
-    /// As [`Account::nobody`], of a tenant whose name is proven.
+    /// Like [`Account::nobody`], for an authenticated tenant.
     #[must_use]
     pub fn proven(tenant: &str) -> Self {
         let (identity, holder) = (Identity::of_tenant(tenant), hashed(&[tenant.as_bytes()]));
         Self { identity, holder, ..Self::named(tenant) }
     }
 
-    /// Whoever calls, as far as that is proven.
+    /// The authenticated identity of the caller.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// As [`Account::named`], of a tenant that is isolated.
+    /// Like [`Account::named`], for an isolated tenant.
     #[must_use]
     pub fn isolated(tenant: &str) -> Self {
         let holder = hashed(&[tenant.as_bytes()]);
         Self { holder, namespace: Some(holder), ..Self::named(tenant) }
     }
 
-    /// The tenant's name; empty where there is none.
+    /// The tenant's name; empty if there is none.
     #[must_use]
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
 
-    /// A name of fixed length for whoever has stored something.
+    /// A fixed-length name for the owner of stored data.
     #[must_use]
     pub fn owner(&self) -> [u8; 32] {
         self.holder
     }
 
-    /// What the tenant sees and keeps is under this.
+    /// Prefix of what the tenant sees and stores.
     #[must_use]
     pub fn namespace(&self) -> Namespace {
         self.namespace.unwrap_or_default()
     }
 
-    /// Changes the keys of native code where a tenant has its own.
+    /// Changes the keys of native code if a tenant has its own.
     #[must_use]
     pub fn salt(&self) -> Salt {
         self.salt
     }
 
-    /// Whether the tenant has native code of its own.
+    /// Whether the tenant has its own native code.
     #[must_use]
     pub fn is_salted(&self) -> bool {
         self.salt.0.is_some()
     }
 
-    /// Whether the tenant sees only what it uploaded.
+    /// Whether the tenant sees only its own uploads.
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.namespace.is_some()
     }
 
-    /// A time, in microseconds, as the tenant may know it: who shares a machine with others learns less from
-    /// a coarse one.
+    /// A time in microseconds, rounded for the tenant: coarse times reveal less about other tenants of the
+    /// machine.
     #[must_use]
     pub fn coarse_us(&self, time_us: u64) -> u64 {
         time_us.div_ceil(self.timing_step_us).saturating_mul(self.timing_step_us)
     }
 
-    /// What it may use up.
+    /// Its quotas.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.use_.quota
@@ -280,7 +278,7 @@ impl Account {
         self.use_.calls.load(Ordering::Acquire)
     }
 
-    /// A place for a call.
+    /// Takes a slot for a call.
     pub(crate) fn begin_call(&self) -> Result<InProgress, Fault> {
         let most = self.use_.quota.calls_max.unwrap_or(u64::MAX);
         let taken = self
@@ -297,7 +295,7 @@ impl Account {
         Ok(InProgress(self.use_.clone()))
     }
 
-    /// Whether a run may begin, without beginning one.
+    /// Whether a run may start, without starting one.
     ///
     /// # Errors
     /// Those of [`Account::begin_run`].
@@ -305,7 +303,7 @@ impl Account {
         self.begin_run().map(drop)
     }
 
-    /// Begins a run: what it is expected to cost counts from now on.
+    /// Starts a run: its estimated cost counts from now on.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED, with the time until its runs are paid.
@@ -319,7 +317,7 @@ impl Account {
         Ok(RunEstimate { use_: self.use_.clone(), expected })
     }
 
-    /// Charges the guest cycles that `runs` told, which had a worker for `time`.
+    /// Charges the reported guest cycles of `runs`, which used a worker for `time`.
     pub fn ran(&self, runs: u64, guest_cycles: u64, time: Duration) {
         self.charge(guest_cycles);
         self.used(&Amounts { runs, guest_cycles, run_us: micros(time), ..Amounts::default() });
@@ -338,15 +336,15 @@ impl Account {
         }
     }
 
-    /// Charges a run that took `time` and told no cycles, which were `most` at most: its quota by an
-    /// estimate. Nobody is billed by estimates: for that there is its time alone.
+    /// Charges a run that took `time` and reported no cycles: its quota by an estimate of at most `most`
+    /// cycles. Billing uses no estimates, only the time.
     pub fn ran_for(&self, time: Duration, most: u64) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.charge(ns.saturating_mul(CYCLES_PER_NS).min(most));
         self.used(&Amounts { runs: 1, run_us: micros(time), ..Amounts::default() });
     }
 
-    /// Whether something may be compiled for it.
+    /// Whether it may compile.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED, with the time until its compiles are paid.
@@ -362,13 +360,13 @@ impl Account {
     /// Charges the wall time of a compile.
     pub fn compiled(&self, time: Duration) {
         if let Some(meter) = &self.use_.compiles {
-            // A compile of less than that is one as well.
+            // Shorter compiles count as well.
             meter.charge(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1), Instant::now());
         }
         self.used(&Amounts { compiles: 1, compile_us: micros(time), ..Amounts::default() });
     }
 
-    /// Notes that a script of `bytes` bytes was stored that was not there.
+    /// Records that a new script of `bytes` bytes was stored.
     pub fn stored(&self, bytes: u64) {
         self.used(&Amounts { stored_bytes: bytes, ..Amounts::default() });
     }
@@ -378,12 +376,12 @@ impl Account {
         self.used(&Amounts { refused_calls: 1, ..Amounts::default() });
     }
 
-    /// What the call has used.
+    /// Usage of the call.
     pub(crate) fn usage(&self) -> &Arc<CallUsage> {
         &self.usage
     }
 
-    /// Why `stored` bytes and `more` cannot be stored together, if they cannot.
+    /// The error if `stored` bytes plus `more` exceed the quota.
     #[must_use]
     pub fn stored_too_much(&self, stored: u64, more: u64) -> Option<Fault> {
         let most = self.use_.quota.stored_bytes_max?;
@@ -394,7 +392,7 @@ impl Account {
     }
 }
 
-/// A tenant, of one peer where no name is proven.
+/// A tenant; without authentication, of one peer.
 type Owner = (Option<Peer>, Box<str>);
 
 /// The tenants of a server.
@@ -428,19 +426,19 @@ impl Accounts {
         }
     }
 
-    /// Puts other quotas in force. Whose quota changes begins anew.
+    /// Applies other quotas. A tenant whose quota changes starts over.
     pub(crate) fn set_tenancy(&self, tenancy: Tenancy) {
         let mut known = self.known.lock();
         known.retain(|(_, tenant), use_| use_.quota == tenancy.quota(tenant));
         self.tenancy.store(Arc::new(tenancy));
     }
 
-    /// The account of a call of `peer` with these `headers`. A name that is none counts as no name.
+    /// The account of a call of `peer` with these `headers`. An invalid name counts as none.
     pub(crate) fn of(&self, peer: Peer, headers: &HeaderMap) -> Account {
         let tenant = headers.get(TENANT).and_then(|name| name.to_str().ok()).filter(|name| is_tenant(name));
         let tenant = tenant.unwrap_or_default();
         let tenancy = self.tenancy.load();
-        // A name that nobody has proven is one of the peer that says it.
+        // An unauthenticated name belongs to its peer.
         let peer = (!tenancy.is_proven).then_some(peer);
         let identity = peer.map_or_else(|| Identity::of_tenant(tenant), Identity::of_peer);
         let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
@@ -477,7 +475,7 @@ impl Accounts {
         known.entry(holder).or_insert_with(|| Arc::new(Use::new(quota, Some(numbers)))).clone()
     }
 
-    /// Few tenants have a label, and no name that is not proven.
+    /// Only few tenants have a label, and no unauthenticated ones.
     fn label(&self, tenant: &str) -> Box<str> {
         let mut labels = self.labels.lock();
         match tenant {

@@ -1,5 +1,5 @@
-//! The calls of `AdminService`, what an operator does to the process, of whichever service it is; and what
-//! both services tell callers of themselves. Who is an operator.
+//! The calls of `AdminService`, for operators of a process of any service; the services' common capabilities;
+//! and the definition of an operator.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ mod errors;
 /// Full name of the service, for health checks.
 pub const ADMIN: &str = "antares.v1.AdminService";
 
-/// The gRPC face of a process; with the keys that it signs with, if it does.
+/// The gRPC service of a process; with its signing keys, if it signs.
 #[derive(Clone)]
 pub struct AdminService {
     signer: Option<Signer>,
 }
 
-/// Where a process signs native code.
+/// Signing of native code in this process.
 #[derive(Clone)]
 pub struct Signer {
-    /// Its keys, and what is revoked.
+    /// Its keys and revocations.
     pub trust: Arc<Trust>,
-    /// What belongs to a digest, as far as it is stored here. May block.
+    /// Stored files that belong to a digest. May block.
     pub belonging: Arc<dyn Fn(Sha256Digest) -> Option<Belonging> + Send + Sync>,
 }
 
-/// A script and the native code that is stored of it.
+/// A script and its stored native code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Belonging {
     /// SHA-256 of the script.
@@ -45,7 +45,7 @@ pub struct Belonging {
 }
 
 impl Signer {
-    /// Revokes `name`, and tells what it is here.
+    /// Revokes `name`, and reports what it is here.
     fn revoke(&self, name: &str) -> Result<v1::RevokeResponse, KeyError> {
         self.trust.revoke(name)?;
         let Ok(digest) = name.parse::<Sha256Digest>() else {
@@ -65,7 +65,7 @@ impl Signer {
 }
 
 impl AdminService {
-    /// Of a process that signs as `signer` does, if it signs.
+    /// For a process that signs with `signer`, if any.
     #[must_use]
     pub fn new(signer: Option<Signer>) -> Self {
         Self { signer }
@@ -125,15 +125,15 @@ impl admin_service_server::AdminService for AdminService {
     }
 }
 
-/// What proxies add to calls that they pass on: who called is not at the other end of the connection.
+/// Headers that proxies add: the caller is then not the peer of the connection.
 const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "x-envoy-external-address"];
 
-/// Whether the caller of `request` may do what operators do: it has shown the role, or comes from the
-/// loopback network where that is enough.
+/// Whether the caller of `request` is an operator: it has the role, or comes from the loopback network where
+/// that suffices.
 ///
 /// # Errors
-/// It may not.
+/// It is not.
 pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
     let denied = |problem| Err(Fault::denied("OPERATOR_ONLY", problem));
     let context = CallContext::of(request);
@@ -146,7 +146,7 @@ pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
              admin.loopback if nobody else's calls come from this machine",
         );
     }
-    // Where nobody is asked who he is, the way in says it.
+    // Without authentication, only a direct connection identifies the caller.
     if FORWARDED.iter().any(|name| request.metadata().contains_key(*name)) {
         return denied("calls that a proxy passes on may not do this where nobody is asked who calls");
     }

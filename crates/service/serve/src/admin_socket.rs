@@ -1,5 +1,5 @@
-//! The socket by which whoever may open it administers the process: a file that nobody else may open, whose
-//! callers the kernel names. No proxy leads there, and it has places of its own when all others are taken.
+//! The socket for administrators: a file that only one user may open, whose peers the kernel identifies. No
+//! proxy leads there, and it has its own capacity when everything else is full.
 
 use std::{
     convert::Infallible,
@@ -33,17 +33,17 @@ use crate::{
     transport::{Protocol, builder_of, serve_calls},
 };
 
-/// Connections at once: of people and their scripts.
+/// Concurrent connections: of operators and their scripts.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 
 /// How long accepting pauses when the system is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What others may do to a folder so that files within can be replaced: write, without the sticky bit.
+/// Permissions of a folder that let others replace files in it: write, without the sticky bit.
 const SHARED_BITS: u32 = 0o022;
 const STICKY_BIT: u32 = 0o1000;
 
-/// The socket, bound; its file goes with it.
+/// The bound socket; dropping it removes its file.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     listener: UnixListener,
@@ -54,12 +54,12 @@ impl AdminSocket {
     /// Binds `path`. Call it within the runtime.
     ///
     /// # Errors
-    /// Its folder is not there or others may write to it, something else is there, or a process serves it.
+    /// Its folder is missing or writable by others, another file is there, or a process serves it.
     pub(crate) fn bind(path: &Path) -> Result<Self, ServeError> {
         let error = |source| ServeError::Socket { path: path.to_owned(), source };
         check_folder(path).and_then(|()| remove_stale(path)).map_err(error)?;
         let listener = UnixListener::bind(path).map_err(error)?;
-        // The umask has no say.
+        // Independent of the umask.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(error)?;
         Ok(Self { listener, path: path.to_owned() })
     }
@@ -84,7 +84,7 @@ impl AdminSocket {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        // A file that is left is taken over by who comes next.
+        // The next process replaces a leftover file.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -93,7 +93,7 @@ fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Whoever may write to the folder could put a socket of his own there.
+/// A user who can write to the folder could replace the socket.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = fs::metadata(folder)?;
@@ -105,7 +105,7 @@ fn check_folder(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
-/// Takes away the socket of a process that has ended, and nothing else.
+/// Removes the socket of a process that has ended, and nothing else.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -122,7 +122,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Serves calls that come by `socket` with clones of `service` until `closing`.
+/// Serves calls on `socket` with clones of `service` until `closing`.
 pub(crate) async fn serve<S>(
     socket: AdminSocket,
     listen: Listen,
@@ -141,7 +141,7 @@ pub(crate) async fn serve<S>(
             stream = socket.accept() => stream,
             _ = stop.wait_for(|closing| *closing) => break,
         };
-        // All who come are one peer, whose idle connections make room for a new one.
+        // All connections share one peer, whose idle ones yield to new ones.
         let Some(place) = connections.admit(Peer::UNKNOWN) else { continue };
         let (builder, service) = (builder.clone(), service.clone());
         let (listen, closing) = (listen.clone(), closing.clone());
@@ -169,11 +169,11 @@ mod tests {
         let path = folder.path().join("admin.sock");
         let first = AdminSocket::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        // Who serves it keeps it.
+        // A serving process keeps it.
         assert!(AdminSocket::bind(&path).unwrap_err().to_string().contains("a process serves it"));
         drop(first);
         assert!(!path.exists());
-        // What a process left that was killed is taken over; what is no socket is not.
+        // The socket of a killed process is replaced; any other file is not.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         drop(AdminSocket::bind(&path).unwrap());
         fs::write(&path, "precious").unwrap();
@@ -182,7 +182,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         mode(folder.path(), 0o777);
         assert!(AdminSocket::bind(&path).unwrap_err().to_string().contains("others may write"));
-        // As the folder of temporary files is.
+        // Like the folder of temporary files.
         mode(folder.path(), 0o1777);
         drop(AdminSocket::bind(&path).unwrap());
     }

@@ -1,5 +1,5 @@
-//! The body of an answer: what its caller does not take is charged against the same budget as requests, until
-//! the last byte has left for the connection.
+//! The body of a response: untaken bytes are charged to the same budget as requests, until the last one has
+//! been sent.
 
 use std::{
     future::poll_fn,
@@ -19,23 +19,22 @@ use crate::{
     peer::Peer,
 };
 
-/// Shorter frames are not charged: there is one of them for each call, beside what the connection's window
-/// holds.
+/// Shorter frames are free: each call has one, besides the contents of the connection's window.
 const FREE_BYTES: usize = 4 << 10;
 
 type Polled = Option<Result<Frame<Bytes>, Status>>;
 
-/// An answer's body within the budget of its peer.
+/// A response body within its peer's budget.
 pub(crate) struct MeteredAnswer {
     inner: tonic::body::Body,
     budget: Arc<Budget<Peer>>,
     peer: Peer,
-    /// What was taken from the service before the connection asked for it.
+    /// Frames taken from the service before the connection requests them.
     first: Option<Polled>,
     is_over: bool,
 }
 
-/// Bytes and what is granted for them; both go when the connection has sent them.
+/// Bytes and their grant, released when the connection has sent them.
 struct Charged {
     bytes: Bytes,
     _grant: Grant<Peer>,
@@ -47,8 +46,8 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// `response` with its body charged. A message that is there already is encoded and charged now: a connection
-/// whose window is closed would leave it as it is for as long as its caller likes.
+/// `response` with its body charged. A message that is ready is encoded and charged now: otherwise a
+/// connection with a closed window could keep it uncharged indefinitely.
 pub(crate) async fn metered(
     response: Response<tonic::body::Body>,
     budget: Arc<Budget<Peer>>,
@@ -63,14 +62,14 @@ pub(crate) async fn metered(
             Ok(frame) => body.first = Some(Some(Ok(frame))),
             Err(spent) => return refusal(spent).into_http(),
         },
-        // The head ends the stream: some clients take one that trailers do not follow for half an answer.
+        // The head ends the stream: without trailers, some clients would consider the response truncated.
         Poll::Ready(None) => body.is_over = true,
         Poll::Ready(other) => body.first = Some(other),
     }
     Response::from_parts(parts, tonic::body::Body::new(body))
 }
 
-/// What is said in place of an answer that finds no room.
+/// The error that replaces a response beyond the budget.
 fn refusal(spent: Spent) -> Status {
     over_budget(spent).into()
 }

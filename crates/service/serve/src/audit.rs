@@ -1,7 +1,7 @@
-//! The audit log: a line for each call that needs a role, that was refused, or that used something.
+//! The audit log: a line for each call that needs a role, is refused, or uses resources.
 //!
-//! A thread writes them, so that no call waits for a disk, or for whoever reads a pipe. Lines that find no
-//! room are counted, and the log says how many there were; where it is required, calls are refused instead.
+//! A thread writes them, so that no call waits for a disk or a pipe's reader. Lines beyond the queue are
+//! counted, and the log reports their number. If the log is required, calls are refused instead.
 
 use std::{
     fmt::Write as _,
@@ -33,23 +33,22 @@ use serde_json::{Value, json};
 
 use crate::{metrics::Metrics, peer::Peer, status::chain, usage::Amounts};
 
-/// Lines that wait for the disk.
+/// Queued lines.
 const WAITING_MAX: usize = 8_192;
 
-/// How often a file that cannot be written is tried again, and how often it is looked whether it was moved
-/// away.
+/// Interval for retrying an unwritable file, and for checking whether it was moved.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of the process waits for the last lines.
+/// Longest wait for the last lines at the end of the process.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
-/// How long the start waits for the file to open; a file system that does not answer must not hold it up.
+/// Longest wait for the file to open at the start: an unresponsive file system must not block it.
 const OPEN_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes that go into a pipe at once or not at all (`PIPE_BUF`).
+/// Bytes that a pipe takes atomically (`PIPE_BUF`).
 const PIECE_BYTES: usize = 4_096;
 
-/// Bytes of what a caller may write into a line.
+/// Bytes of caller-provided text in a line.
 const TEXT_BYTES_MAX: usize = 256;
 
 enum Message {
@@ -57,7 +56,7 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// Takes lines.
+/// Accepts lines.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     sender: SyncSender<Message>,
@@ -69,11 +68,11 @@ pub(crate) struct Auditor {
 #[derive(Debug, Default)]
 struct Shared {
     is_broken: AtomicBool,
-    /// Lines lost that the log does not tell of yet.
+    /// Lost lines that the log has not reported yet.
     lost: AtomicU64,
 }
 
-/// What a service says of a call for the audit log.
+/// A service's details of a call for the audit log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuditFields(Arc<Mutex<Fields>>);
 
@@ -84,18 +83,18 @@ struct Fields {
 }
 
 impl AuditFields {
-    /// What the call is about.
+    /// The subject of the call.
     pub(crate) fn set_subject(&self, subject: &impl ToString) {
         self.0.lock().subject = cut(subject.to_string());
     }
 
-    /// The caller's own name for the call.
+    /// The caller's ID of the call.
     pub(crate) fn set_request_id(&self, id: &str) {
         self.0.lock().request_id = cut(id.to_owned());
     }
 }
 
-/// What is known of a call when it begins; its line is written when it ends.
+/// Details of a call at its start; its line is written at its end.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) auditor: Arc<Auditor>,
@@ -109,7 +108,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Writes what the call `used`, and how it ended; without an `outcome` what it used after its end.
+    /// Writes the call's usage and how it ended; without an `outcome`, its usage after its end.
     pub(crate) fn write(&self, used: &Amounts, outcome: Option<&str>, reason: Option<&str>) {
         let fields = self.fields.0.lock();
         let line = json!({
@@ -137,13 +136,13 @@ impl Entry {
 }
 
 impl Auditor {
-    /// Writes where `audit` says, if it says so.
+    /// Opens the target of `audit`, if any.
     ///
-    /// A pipe that nobody reads yet, and a file system that does not answer, are no reason not to start: the
-    /// log is broken until then.
+    /// A pipe without a reader or an unresponsive file system does not prevent the start: the log is broken
+    /// until then.
     ///
     /// # Errors
-    /// The file cannot be had.
+    /// The file cannot be opened.
     pub(crate) fn start(audit: &Audit, metrics: &Metrics) -> io::Result<Option<Arc<Self>>> {
         let lost_total = metrics.counter(
             "antares_audit_lost_total",
@@ -179,7 +178,7 @@ impl Auditor {
         Ok(Some(Arc::new(Self { sender, is_required: audit.is_required, shared, lost_total })))
     }
 
-    /// Whether calls may be made: their lines can be written, or need not be.
+    /// Whether calls are allowed: their lines can be written, or need not be.
     pub(crate) fn is_well(&self) -> bool {
         !self.is_required
             || !self.shared.is_broken.load(Ordering::Relaxed) && self.shared.lost.load(Ordering::Relaxed) == 0
@@ -187,7 +186,7 @@ impl Auditor {
 
     fn write(&self, line: &Value) {
         if let Err(error) = self.sender.try_send(Message::Line(format!("{}\n", plain(&line.to_string())))) {
-            // Whoever writes it has ended.
+            // The writer thread has ended.
             if let TrySendError::Disconnected(_) = error {
                 self.shared.is_broken.store(true, Ordering::Relaxed);
             }
@@ -196,18 +195,18 @@ impl Auditor {
         }
     }
 
-    /// Waits until what was written is in the file, but not for ever. Blocks.
+    /// Waits a bounded time until the queue is in the file. Blocks.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        // A full queue means that the disk does not answer: its lines are lost with the process, and were
-        // never promised.
+        // A full queue means an unresponsive disk: its lines were never promised, and are lost with the
+        // process.
         if self.sender.try_send(Message::Flush(done)).is_ok() {
             let _ = wait.recv_timeout(FLUSH_MAX);
         }
     }
 }
 
-/// Where lines go.
+/// The target of lines.
 struct Sink {
     path: Option<PathBuf>,
     file: Option<File>,
@@ -224,7 +223,7 @@ impl Sink {
     }
 
     fn run(&mut self, receiver: &Receiver<Message>, shared: &Shared) {
-        // A line that could not be written, or a part of one.
+        // A line, or a part of one, that could not be written.
         let mut rest = Vec::new();
         loop {
             let is_written = self.put(&mut rest) && (self.file.is_some() || self.path.is_none());
@@ -252,7 +251,7 @@ impl Sink {
         }
     }
 
-    /// Writes as much of `rest` as it can within a second, and takes that out of it; whether that was all.
+    /// Writes what it can of `rest` within a second, and removes that; returns whether it was all.
     fn put(&mut self, rest: &mut Vec<u8>) -> bool {
         while !rest.is_empty() {
             let stderr = io::stderr();
@@ -269,7 +268,7 @@ impl Sink {
                     let error = io::Error::from(error);
                     tracing::error!(error = chain(&error), "the audit log cannot be written");
                     if error.kind() == io::ErrorKind::BrokenPipe {
-                        // It is opened again when somebody reads.
+                        // It is reopened once it has a reader.
                         self.file = None;
                     }
                     return false;
@@ -279,7 +278,7 @@ impl Sink {
         true
     }
 
-    /// Opens the file again if it was moved away.
+    /// Reopens the file if it was moved.
     fn poll(&mut self) {
         let Some(path) = &self.path else { return };
         let number =
@@ -295,8 +294,7 @@ impl Sink {
     }
 }
 
-/// Writes what goes into a pipe at once; nothing if whoever reads it does not make room for it within
-/// [`POLL_INTERVAL`].
+/// Writes an atomic piece to a pipe; nothing if its reader does not free space within [`POLL_INTERVAL`].
 fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     let within = Timespec { tv_sec: POLL_INTERVAL.as_secs().cast_signed(), tv_nsec: 0 };
     if poll(&mut [PollFd::from_borrowed_fd(target, PollFlags::OUT)], Some(&within))? == 0 {
@@ -308,8 +306,7 @@ fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     }
 }
 
-/// Names of callers are nobody else's business. Opening a pipe that nobody reads is an error (`ENXIO`), not a
-/// wait.
+/// Only the owner may read callers' names. Opening a pipe without a reader is an error (`ENXIO`), not a wait.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)
@@ -320,7 +317,7 @@ fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// JSON in printable ASCII: what a terminal would obey or show in another order stands as `\u` escapes.
+/// JSON in printable ASCII: `\u` escapes replace what a terminal would interpret or reorder.
 fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     for letter in line.chars() {
@@ -402,24 +399,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
-        // Nobody reads it yet.
+        // It has no reader yet.
         let auditor = auditor(&path, true);
         assert!(!auditor.is_well());
         let open =
             || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path);
         let reader = open().unwrap();
         until("the pipe is read", || auditor.is_well());
-        // It is read no more, and filled.
+        // Its reader stalls, and it fills up.
         until("the reader stalls", || {
             (0..WAITING_MAX / 8).for_each(|_| say(&auditor, "more"));
             !auditor.is_well()
         });
-        // It goes away, and another one comes.
+        // The reader goes away, and another one opens it.
         drop(reader);
         let reader = open().unwrap();
         let (mut file, mut read) = (reader, Vec::new());
         until("there is a reader again", || {
-            // What has been written so far.
+            // Drains it so far.
             let _ = io::Read::read_to_end(&mut file, &mut read);
             auditor.is_well()
         });
@@ -449,7 +446,7 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
         }
         assert!(!auditor.is_well());
-        // Nobody waits for it.
+        // No call waits for it.
         (0..2 * WAITING_MAX).for_each(|_| say(&auditor, "more"));
         assert!(auditor.lost_total.get() >= WAITING_MAX as u64);
     }

@@ -1,5 +1,5 @@
-//! Who is calling, and whether they may: names from certificates and tokens, rules that make tenants and
-//! roles of them.
+//! Authentication and authorization of callers: names from certificates and tokens, and rules that map them
+//! to tenants and roles.
 
 use std::{
     collections::HashMap,
@@ -29,35 +29,35 @@ use crate::{
     tls::read,
 };
 
-/// How long a token that was checked is believed without looking again.
+/// How long a verified token is cached.
 const BELIEVED: Duration = Duration::from_secs(30);
 
-/// How long a caller waits while there are no keys.
+/// Wait of a caller while there are no keys.
 const RETRY_KEYS: Duration = Duration::from_secs(5);
 
-/// Tokens that are believed at once; more are checked at every call.
+/// Cached tokens; others are verified at every call.
 const BELIEVED_MAX: usize = 4_096;
 
-/// Names of a client's certificate, checked against the authorities of the configuration.
+/// Names in a client's certificate, verified against the configured authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientNames(Arc<[String]>);
 
 impl ClientNames {
-    /// URIs, then DNS names. A certificate that cannot be read has none.
+    /// URIs, then DNS names. An unreadable certificate has none.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return Self(Arc::new([])) };
         Self(parsed.valid_uri_names().chain(parsed.valid_dns_names()).map(str::to_owned).collect())
     }
 }
 
-/// Beside a call that came by the socket.
+/// Marks a call through the admin socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByAdminSocket;
 
-/// Who calls.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The name that was proven.
+    /// Its authenticated name.
     pub(crate) who: Arc<str>,
     pub(crate) tenant: Arc<str>,
     roles: Roles,
@@ -65,7 +65,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whoever may open the socket of administrators.
+    /// A user of the admin socket.
     pub(crate) fn by_socket() -> Self {
         let roles = [CallerRole::Admin].into_iter().collect();
         Self { who: Arc::from("admin.socket"), tenant: Arc::from(""), roles, any_tenant: false }
@@ -76,7 +76,7 @@ impl Caller {
     }
 }
 
-/// A call that is refused for who makes it, and who that is where it was proven.
+/// A call refused for its caller, and the caller's name if authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped {
     pub(crate) denied: Denied,
@@ -91,7 +91,7 @@ impl Stopped {
 }
 
 impl Stopped {
-    /// Puts the tenant that was proven, if one was, where everything that follows looks for it.
+    /// Sets the authenticated tenant, if any, in the header that later layers read.
     pub(crate) fn name_tenant(&self, headers: &mut HeaderMap) {
         write_tenant(&self.tenant, headers);
     }
@@ -103,7 +103,7 @@ impl From<Denied> for Stopped {
     }
 }
 
-/// Why a call is refused, as the metric and the caller have it.
+/// Why a call is refused, for the metric and the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     Missing,
@@ -131,7 +131,7 @@ impl Denied {
         }
     }
 
-    /// A stranger learns that it is one; the owner of genuine credentials learns what is wrong with them.
+    /// Strangers learn only that they are; owners of genuine credentials learn their problem.
     pub(crate) fn fault(self) -> Fault {
         let reason = self.reason();
         match self {
@@ -147,7 +147,7 @@ impl Denied {
     }
 }
 
-/// Finds out who calls, by the rules of the configuration.
+/// Identifies callers by the configured rules.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     auth: Auth,
@@ -156,10 +156,10 @@ pub(crate) struct Authenticator {
     refused: IntCounterVec,
 }
 
-/// Keys and rules, and the tokens that they were found to be for.
+/// Keys and rules, and the tokens verified with them.
 #[derive(Debug)]
 struct Believed {
-    /// None if the issuer's were not fetched for too long.
+    /// None if the issuer's keys could not be fetched for too long.
     keys: Option<Arc<KeySet>>,
     rules: Arc<[AuthRule]>,
     tokens: Mutex<HashMap<[u8; 32], (Caller, SystemTime)>>,
@@ -172,7 +172,7 @@ impl Believed {
 }
 
 impl Authenticator {
-    /// Reads the keys of tokens, and again whenever they change. Call it within the runtime if there is one.
+    /// Reads the token keys, and rereads them on changes. Call it within the runtime if there is one.
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
         let refused = metrics.counters_of(
             "antares_auth_refused_total",
@@ -204,13 +204,13 @@ impl Authenticator {
         Ok(Self { auth: auth.clone(), believed, fetches, refused })
     }
 
-    /// Puts `rules` in force.
+    /// Applies `rules`.
     pub(crate) fn set_rules(&self, rules: Vec<AuthRule>) {
         let rules: Arc<[AuthRule]> = rules.into();
         self.believed.rcu(|old| Believed::new(old.keys.clone(), rules.clone()));
     }
 
-    /// Fetches for the key that the token in `headers` names, if it is unknown.
+    /// Fetches the key named by the token in `headers`, if it is unknown.
     pub(crate) fn fetch_for(&self, headers: &HeaderMap) -> Option<impl Future<Output = ()> + use<>> {
         let fetches = self.fetches.clone()?;
         let (_, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
@@ -219,13 +219,13 @@ impl Authenticator {
         (!is_known()).then_some(async move { fetches.next(is_known).await })
     }
 
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     pub(crate) fn is_on(&self) -> bool {
         self.auth.is_on()
     }
 
-    /// Whether a call of `method` may go on, and who makes it. Its tenant is in `headers` afterwards, where
-    /// callers are asked who they are.
+    /// Whether a call of `method` may go on, and its caller. With authentication, sets its tenant in
+    /// `headers`.
     pub(crate) fn pass(
         &self,
         method: &str,
@@ -252,8 +252,7 @@ impl Authenticator {
         passed.map(Some)
     }
 
-    /// A token says more than a certificate, which may be that of a proxy: it alone counts where there is
-    /// one.
+    /// A token, if present, overrides the certificate, which may be a proxy's.
     fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Stopped> {
         let mut tokens = headers.get_all(AUTHORIZATION).iter();
         match (&self.auth.jwt, tokens.next(), tokens.next()) {
@@ -314,7 +313,7 @@ fn of_token(believed: &Believed, value: &HeaderValue, leeway: Duration) -> Resul
     Ok(caller)
 }
 
-/// Who has `claims`, if `rule` is for them.
+/// The caller with `claims`, if `rule` matches.
 fn by_rule(rule: &AuthRule, claims: &Claims) -> Option<Caller> {
     let Fits::Token { claim, .. } = &rule.fits else { return None };
     let tenant = claims.texts(claim).into_iter().find_map(|text| rule.tenant_of(text))?;
@@ -326,8 +325,7 @@ fn by_rule(rule: &AuthRule, claims: &Claims) -> Option<Caller> {
     Some(Caller { who: claims.sub.as_str().into(), tenant, roles, any_tenant: rule.any_tenant })
 }
 
-/// Puts the tenant where everything that follows looks for it. What the caller wrote there counts only if it
-/// may.
+/// Sets the tenant in the header that later layers read. The caller's own value counts only if allowed.
 fn name_tenant(caller: &Caller, headers: &mut HeaderMap) {
     if caller.any_tenant && headers.contains_key(TENANT) {
         return;

@@ -1,6 +1,5 @@
-//! The body of a request as it comes: charged against the budget for bytes, within a time of its own, and
-//! refused with the right status where it is no message of gRPC. What the framework would say to that blames
-//! the server.
+//! The body of a request as it arrives: charged to the byte budget, with its own timeout, and refused with
+//! the right status if it is no gRPC message. The framework's own error would blame the server.
 
 use std::{
     future::Future,
@@ -21,38 +20,37 @@ use crate::{
     status::Fault,
 };
 
-/// How long a caller whose bytes found no room should wait.
+/// Wait of a caller whose bytes exceed the budget.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Bytes before each message: a flag and the length.
 const HEAD_BYTES: usize = 5;
 
-/// Bytes of requests and answers that the server holds for a peer: for those who keep what came in a stream,
-/// or what is to go there.
+/// Bytes that the server holds for a peer: for owners of streamed data that was received or is to be sent.
 #[derive(Clone, Debug)]
 pub struct RequestBytes {
     budget: Arc<Budget<Peer>>,
     peer: Peer,
 }
 
-/// Where a layer in front of a call finds what its bytes are charged to, once the call is let in.
+/// Through this, an outer layer finds the budget of a call once it is admitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BytesSlot(Arc<OnceLock<RequestBytes>>);
 
 impl BytesSlot {
-    /// Lets who has the other end hold bytes.
+    /// Lets the other end hold bytes.
     pub(crate) fn fill(&self, bytes: RequestBytes) {
-        // A call is let in once.
+        // A call is admitted once.
         let _ = self.0.set(bytes);
     }
 
-    /// As [`RequestBytes::hold`].
+    /// Like [`RequestBytes::hold`].
     pub(crate) fn hold(&self, bytes: usize) -> Result<HeldBytes, Fault> {
         RequestBytes::hold(self.0.get(), bytes)
     }
 }
 
-/// Bytes that are held for a caller; given back when it is dropped.
+/// Bytes held for a caller; returned on drop.
 #[derive(Debug, Default)]
 pub struct HeldBytes(Option<Grant<Peer>>);
 
@@ -61,10 +59,10 @@ impl RequestBytes {
         Self { budget, peer }
     }
 
-    /// Holds `bytes`, or says that there is no room.
+    /// Holds `bytes`.
     ///
     /// # Errors
-    /// The peer or all peers together have as much as they may.
+    /// The peer or all peers together have reached their limit.
     pub fn hold(this: Option<&Self>, bytes: usize) -> Result<HeldBytes, Fault> {
         let grant = this.map(|this| this.take(bytes as u64)).transpose();
         grant.map(HeldBytes).map_err(over_budget)
@@ -79,7 +77,7 @@ impl HeldBytes {
     /// Holds `bytes` more.
     ///
     /// # Errors
-    /// As [`RequestBytes::hold`].
+    /// Like [`RequestBytes::hold`].
     pub fn grow(&self, bytes: usize) -> Result<(), Fault> {
         self.0.as_ref().map_or(Ok(()), |grant| grant.grow(bytes as u64)).map_err(over_budget)
     }
@@ -95,14 +93,14 @@ pub(crate) fn over_budget(spent: Spent) -> Fault {
     Fault::exhausted("REQUEST_BYTES", problem, RETRY_AFTER)
 }
 
-/// What a request may be.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// Longest message, bytes.
     pub(crate) message_bytes_max: usize,
-    /// How long the server waits for the rest of a message, all waits together, and for the first one.
+    /// Total wait for the rest of messages and for the first message.
     pub(crate) message_time_max: Duration,
-    /// Whether there may be many messages: then each gives its bytes back when the next is asked for.
+    /// Whether there may be many messages: then each returns its bytes when the next one is requested.
     pub(crate) is_stream: bool,
     /// Whether the caller has named an encoding.
     pub(crate) is_encoded: bool,
@@ -112,11 +110,11 @@ pub(crate) struct Terms {
 pub(crate) struct MeteredBody {
     inner: tonic::body::Body,
     terms: Terms,
-    /// What is charged, shared with the call: the message lives as long as it does.
+    /// The charge, shared with the call: the message lives as long as the call.
     charged: Arc<Grant<Peer>>,
     framing: Framing,
     waiting: Waiting,
-    /// It has ended with an error.
+    /// It ended with an error.
     is_over: bool,
 }
 
@@ -150,11 +148,11 @@ impl Body for MeteredBody {
             return Poll::Ready(None);
         }
         if this.terms.is_stream {
-            // Whoever asks for more has taken all whole messages.
+            // The reader has taken all whole messages.
             this.charged.shrink_to(this.framing.begun_bytes as u64);
         }
         let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
-            // Between the messages of a stream the service says how long it waits.
+            // Between messages of a stream, the service decides how long to wait.
             if this.framing.messages > 0 && this.framing.is_between() {
                 return Poll::Pending;
             }
@@ -180,7 +178,7 @@ impl Body for MeteredBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Its end is looked at.
+        // The end must be polled, because polling checks it.
         self.is_over
     }
 
@@ -189,7 +187,7 @@ impl Body for MeteredBody {
     }
 }
 
-/// Time that the server still waits for a message. What it does meanwhile is not the caller's time.
+/// Remaining time to wait for a message. The server's own work does not count.
 #[derive(Debug)]
 struct Waiting {
     left: Duration,
@@ -210,21 +208,21 @@ impl Waiting {
     }
 }
 
-/// Where in the sequence of messages a body is.
+/// Position of a body in the sequence of messages.
 #[derive(Debug, Default)]
 struct Framing {
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
-    /// Bytes of the message that are still to come.
+    /// Remaining bytes of the message.
     left: usize,
-    /// Bytes of a message that has begun and not ended.
+    /// Bytes of the incomplete message.
     begun_bytes: usize,
-    /// Whole messages.
+    /// Complete messages.
     messages: u64,
 }
 
 impl Framing {
-    /// Whether no message has begun that has not ended.
+    /// Whether no message is incomplete.
     fn is_between(&self) -> bool {
         self.begun_bytes == 0
     }
@@ -267,7 +265,7 @@ impl Framing {
     }
 }
 
-/// Bytes of the message behind `head`.
+/// Length of the message after `head`.
 fn content_bytes(head: [u8; HEAD_BYTES], terms: &Terms) -> Result<usize, Fault> {
     let [flag, length @ ..] = head;
     match flag {
@@ -308,7 +306,7 @@ mod tests {
         Arc::new(Budget::new(64, 64))
     }
 
-    /// A body that ends with its parts, and one that does not.
+    /// A body that ends after its parts, or one that stays open.
     fn body(
         parts: Vec<Vec<u8>>,
         ends: bool,
@@ -353,7 +351,7 @@ mod tests {
             assert_eq!(code(parts, false, UNARY).await, Some("DEADLINE_EXCEEDED"));
             assert!(started.elapsed() >= UNARY.message_time_max);
         }
-        // Between messages a stream may take its time.
+        // A stream may pause between messages.
         let (mut body, _open) =
             body(vec![vec![0, 0, 0, 0, 1, 7]], false, Terms { is_stream: true, ..UNARY }, &budget());
         assert!(body.frame().await.unwrap().is_ok());

@@ -1,5 +1,4 @@
-//! A budget of places or bytes: so much in all, so much for each holder, and a reserve for those who hold
-//! little.
+//! A budget of slots or bytes: a total, a limit for each owner, and a reserve for owners that hold little.
 
 use std::{
     collections::HashMap,
@@ -13,19 +12,19 @@ use std::{
 use antares_config::{RESERVE_PARTS, open_max};
 use parking_lot::Mutex;
 
-/// One part in so many of the reserve is little.
+/// An owner holds little up to one part in this many of the reserve.
 const NEWCOMERS: u64 = 4;
 
 /// Why nothing more is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spent {
-    /// All of the budget, or all but the reserve.
+    /// The whole budget is used up, or all but the reserve.
     All,
-    /// The holder's own share.
+    /// The owner's share is used up.
     Share,
 }
 
-/// What is granted, by holder.
+/// Grants by owner.
 #[derive(Debug)]
 pub(crate) struct Budget<K> {
     max: u64,
@@ -39,7 +38,7 @@ struct State<K> {
     held: HashMap<K, u64>,
 }
 
-/// A part of the budget; given back when it is dropped.
+/// A part of the budget; returned on drop.
 #[derive(Debug)]
 pub(crate) struct Grant<K: Eq + Hash + Clone> {
     budget: Arc<Budget<K>>,
@@ -48,7 +47,7 @@ pub(crate) struct Grant<K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Budget<K> {
-    /// `max` in all and `share_max` for one holder.
+    /// `max` in total and `share_max` for one owner.
     pub(crate) fn new(max: u64, share_max: u64) -> Self {
         Self { max, share_max, state: Mutex::new(State { total: 0, held: HashMap::new() }) }
     }
@@ -59,7 +58,7 @@ impl<K: Eq + Hash + Clone> Budget<K> {
         Ok(Grant { budget: self.clone(), holder: holder.clone(), amount: amount.into() })
     }
 
-    /// What is granted now, to all.
+    /// Current grants to all.
     pub(crate) fn total(&self) -> u64 {
         self.state.lock().total
     }
@@ -96,14 +95,14 @@ impl<K: Eq + Hash + Clone> Budget<K> {
 }
 
 impl<K: Eq + Hash + Clone> Grant<K> {
-    /// Adds `amount` to it, or nothing.
+    /// Adds `amount` to the grant, or nothing.
     pub(crate) fn grow(&self, amount: u64) -> Result<(), Spent> {
         self.budget.add(&self.holder, amount)?;
         self.amount.fetch_add(amount, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Gives back what is more than `amount`.
+    /// Returns everything above `amount`.
     pub(crate) fn shrink_to(&self, amount: u64) {
         let before = self.amount.fetch_min(amount, Ordering::Relaxed);
         if before > amount {
@@ -128,7 +127,7 @@ mod tests {
         let first = budget.take(&'a', 40).unwrap();
         assert_eq!(first.grow(1).unwrap_err(), Spent::Share);
         let second = budget.take(&'b', 16).unwrap();
-        // 8 are left, for those who hold 2 at most.
+        // 8 remain, for owners of at most 2.
         assert_eq!(second.grow(1).unwrap_err(), Spent::All);
         assert_eq!(budget.take(&'c', 3).unwrap_err(), Spent::All);
         let newcomers: Vec<_> =

@@ -1,6 +1,6 @@
-//! Who may connect: a bounded number of connections in all and from each peer. One that comes when all places
-//! are taken gets the place of an idle connection of the peer that has most, and one of a peer that has all
-//! it may that of an idle one of its own.
+//! Connection limits: a bounded number in total and from each peer. When all slots are taken, a new
+//! connection replaces an idle one of the peer with the most. A peer at its own limit replaces an idle
+//! connection of its own.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,21 +18,21 @@ use tokio::sync::Notify;
 
 use crate::{metrics::Metrics, peer::Peer};
 
-/// Why a connection is closed by this side or not taken.
+/// Why this side closes or refuses a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Closed {
-    /// It had no call for too long.
+    /// It was without calls for too long.
     Idle,
-    /// It was open for long enough.
+    /// It reached its age limit.
     Age,
-    /// The answer of a call was not taken in time.
+    /// A response was not read in time.
     Unread,
-    /// Another peer needed its place.
+    /// Another peer needed its slot.
     Room,
-    /// Its peer has as many as it may.
+    /// Its peer is at its limit.
     PeerFull,
-    /// There is no place.
+    /// No slot is free.
     Full,
 }
 
@@ -53,7 +53,7 @@ struct State {
     by_peer: HashMap<Peer, Vec<Arc<Link>>>,
 }
 
-/// What is known about a connection.
+/// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     peer: Peer,
@@ -64,13 +64,13 @@ pub(crate) struct Link {
 
 #[derive(Debug)]
 struct Usage {
-    /// When each call in progress ends, in the order of their beginnings; none for those without end.
+    /// Deadlines of calls in progress, in the order of their starts; none for those without.
     calls: BTreeMap<u64, Option<Instant>>,
     begun: u64,
     idle_since: Instant,
 }
 
-/// A connection's place; given back when it is dropped.
+/// A connection's slot; returned on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     connections: Arc<Connections>,
@@ -88,14 +88,14 @@ impl Connections {
                 &["listener", "reason"],
             ),
         );
-        // All there from the start, as zeros.
+        // All exist from the start, as zeros.
         for why in Closed::VARIANTS {
             closed.with_label_values(&[listener, why]);
         }
         Self { max, per_peer_max, state: Mutex::default(), listener, open, closed }
     }
 
-    /// A place for a connection of `peer`, if there is one.
+    /// A slot for a connection of `peer`, if available.
     pub(crate) fn admit(self: &Arc<Self>, peer: Peer) -> Option<Slot> {
         let link = Arc::new(Link {
             peer,
@@ -124,22 +124,22 @@ impl Connections {
         Some(Slot { connections: self.clone(), link })
     }
 
-    /// Counts a connection that was closed.
+    /// Counts a closed connection.
     pub(crate) fn record(&self, why: Closed) {
         self.closed.with_label_values(&[self.listener, why.into_str()]).inc();
     }
 }
 
 impl State {
-    /// Makes room for a connection of `peer`, which has `own`: at the cost of the peer that has most, if that
-    /// is more than `own` and one more, or else at its own.
+    /// Frees a slot for a connection of `peer`, which has `own`: from the peer with the most, if that exceeds
+    /// `own` by more than one, otherwise its own.
     fn close_idle_for(&mut self, peer: Peer, own: usize) -> bool {
         let most = self.by_peer.iter().max_by_key(|(_, links)| links.len());
         let other = most.filter(|(_, links)| links.len() > own + 1).map(|(other, _)| *other);
         self.close_idle_of(other.unwrap_or(peer))
     }
 
-    /// Closes the connection of `peer` that was idle longest, if one is idle.
+    /// Closes the longest idle connection of `peer`, if any.
     fn close_idle_of(&mut self, peer: Peer) -> bool {
         let links = self.by_peer.get(&peer).map_or(&[][..], Vec::as_slice);
         let idle = links.iter().filter_map(|link| Some((link.idle_since()?, link)));
@@ -163,12 +163,12 @@ impl State {
 }
 
 impl Link {
-    /// Whose it is.
+    /// Its peer.
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// Notes that a request came that others may read otherwise.
+    /// Records a request that others may interpret differently.
     pub(crate) fn record_ambiguous(&self) {
         self.is_ambiguous.store(true, Ordering::Relaxed);
     }
@@ -177,7 +177,7 @@ impl Link {
         self.is_ambiguous.load(Ordering::Relaxed)
     }
 
-    /// Notes that a call begins, which ends at `deadline`; its number.
+    /// Records the start of a call that ends at `deadline`; returns its number.
     pub(crate) fn begin_call(&self, deadline: Option<Instant>) -> u64 {
         let mut usage = self.usage.lock();
         usage.begun += 1;
@@ -186,14 +186,14 @@ impl Link {
         number
     }
 
-    /// Notes that the call `number` has ended.
+    /// Records the end of the call `number`.
     pub(crate) fn end_call(&self, number: u64) {
         let mut usage = self.usage.lock();
         usage.calls.remove(&number);
         usage.idle_since = Instant::now();
     }
 
-    /// The first and the last end of the calls in progress; none of those without end.
+    /// Earliest and latest deadline of the calls in progress; none without deadlines.
     pub(crate) fn deadlines(&self) -> Option<(Instant, Instant)> {
         let usage = self.usage.lock();
         let ends = || usage.calls.values().flatten().copied();
@@ -206,19 +206,19 @@ impl Link {
         usage.calls.is_empty().then_some(usage.idle_since)
     }
 
-    /// Whether there was no call for so long.
+    /// Whether it has had no call for this long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         self.idle_since().is_some_and(|since| since.elapsed() >= time)
     }
 
-    /// Until another connection needs the place.
+    /// Waits until another connection needs the slot.
     pub(crate) async fn slot_wanted(&self) {
         self.room_wanted.notified().await;
     }
 }
 
 impl Slot {
-    /// Counts that the connection is closed by this side.
+    /// Counts that this side closes the connection.
     pub(crate) fn record(&self, why: Closed) {
         self.connections.record(why);
     }
@@ -252,7 +252,7 @@ mod tests {
         places.iter().for_each(|place| assert_eq!(place.link.begin_call(None), 1));
         assert!(connections.admit(peer(1)).is_none());
         assert!(connections.admit(peer(2)).is_some());
-        // A new one takes the place of an idle one.
+        // A new one replaces an idle one.
         places[1].link.end_call(1);
         let third = connections.admit(peer(1)).unwrap();
         assert_eq!(connections.state.lock().total, 2);
@@ -280,10 +280,10 @@ mod tests {
         places[0].link.begin_call(None);
         let newcomer = connections.admit(peer(2)).unwrap();
         tokio::time::timeout(Duration::from_secs(5), places[1].link.slot_wanted()).await.unwrap();
-        // One that would then have as many makes room for itself, and not at another's cost.
+        // A peer that would then have as many replaces its own.
         newcomer.link.begin_call(None);
         assert!(connections.admit(peer(2)).is_none());
-        // Those with calls stay.
+        // Connections with calls stay.
         places[2].link.begin_call(None);
         assert!(connections.admit(peer(3)).is_none());
         places[2].link.end_call(1);

@@ -1,18 +1,18 @@
-//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF, or code that a script loads at run
-//! time. What else is wrong with them is for a fenced worker to find.
+//! A quick check whether bytes can be a script: the head of a RISC-V RV64 ELF, or code that a script loads at
+//! run time. A sandboxed worker finds all other errors.
 
 use antares_abi::LOADED_CODE_MAGIC;
 
-/// Magic, class, byte order and version of what the VM loads.
+/// Magic, class, byte order and version that the VM loads.
 const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
 
-/// Where the machine is, and RISC-V's number there.
+/// Offset of the machine, and RISC-V's number.
 const MACHINE: (usize, [u8; 2]) = (18, [243, 0]);
 
-/// Bytes of the head of a 64-bit ELF.
+/// Length of a 64-bit ELF header in bytes.
 const HEAD_BYTES: usize = 64;
 
-/// What is wrong with `bytes`, or only the first of them that came; none if they can be the head of a script.
+/// The problem of `bytes`, which may be only the start of a file; none if they can be the head of a script.
 #[must_use]
 pub fn script_problem(bytes: &[u8]) -> Option<&'static str> {
     let (at, machine) = MACHINE;

@@ -1,5 +1,5 @@
-//! When certificates and revocation lists begin and end: as gauges, so that somebody hears of it before
-//! clients do, and as a warning where one that takes force is of no use now.
+//! Validity of certificates and revocation lists: as gauges, so that operators notice before clients do, and
+//! as a warning if a newly loaded one is not valid now.
 
 use std::{
     path::Path,
@@ -13,21 +13,21 @@ use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use crate::{metrics::Metrics, tls::items};
 
-/// The gauges, by the use of a file.
+/// The gauges, by use of the file.
 #[derive(Clone)]
 pub(crate) struct Expiry {
     begins: IntGaugeVec,
     ends: IntGaugeVec,
 }
 
-/// The time in which all of a file is of use, seconds since 1970.
+/// The period in which all of a file is valid, seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Validity {
     begins: i64,
     ends: i64,
 }
 
-/// What is wrong with a validity.
+/// Problem of a validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalid {
     NotYet,
@@ -61,14 +61,14 @@ impl Expiry {
         Self { begins, ends }
     }
 
-    /// Of what a listener uses; call it when the files have been taken into use.
+    /// Records a listener's files; call it after loading them.
     pub(crate) fn record_server(&self, tls: &Tls) {
         self.record("server", Some(&tls.certificate), certificates_end);
         self.record("client_ca", tls.client_ca.as_deref(), certificates_end);
         self.record("client_crl", tls.client_crl.as_deref(), lists_end);
     }
 
-    /// Of what connections to another server use.
+    /// Records the files of connections to another server.
     pub(crate) fn record_client(&self, ca: Option<&Path>, certificate: Option<&Path>) {
         self.record("server_ca", ca, certificates_end);
         self.record("client", certificate, certificates_end);
@@ -91,7 +91,7 @@ impl Expiry {
                     }
                 }
             }
-            // It was of use a moment ago, so it may change again; no number is better than an old one.
+            // It was valid a moment ago, so it may change again; no number is better than an old one.
             None => {
                 drop(self.begins.remove_label_values(&[file]));
                 drop(self.ends.remove_label_values(&[file]));
@@ -105,7 +105,7 @@ fn now() -> i64 {
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The time in which all of `parts` are valid.
+/// The period in which all of `parts` are valid.
 fn together(parts: impl Iterator<Item = Validity>) -> Option<Validity> {
     parts.reduce(|one, other| Validity {
         begins: one.begins.max(other.begins),
@@ -113,7 +113,7 @@ fn together(parts: impl Iterator<Item = Validity>) -> Option<Validity> {
     })
 }
 
-/// That of the certificates in `path`.
+/// Validity of the certificates in `path`.
 fn certificates_end(path: &Path) -> Option<Validity> {
     let chain: Vec<CertificateDer<'static>> = items(path, "certificate").ok()?;
     together(chain.iter().filter_map(|der| {
@@ -123,7 +123,7 @@ fn certificates_end(path: &Path) -> Option<Validity> {
     }))
 }
 
-/// That of the lists in `path`, which end where they say that there will be newer ones.
+/// Validity of the lists in `path`, which end at their `nextUpdate`.
 fn lists_end(path: &Path) -> Option<Validity> {
     let lists: Vec<CertificateRevocationListDer<'static>> = items(path, "revocation list").ok()?;
     together(lists.iter().filter_map(|der| {

@@ -1,20 +1,19 @@
-//! How many files the process may have open, against how many its configuration can need.
+//! The limit on open files, compared with the configuration's needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use antares_config::{Config, Role};
 
-/// Descriptors beside those that are counted: the store, logs, the runtime, the zygotes, connections for
-/// probes.
+/// Descriptors that are not counted: the store, logs, the runtime, the zygotes, connections for probes.
 const OTHER_FILES: u64 = 512;
 
-/// Memory files that a call can hold: a script, a transaction, native code that is not kept ready.
+/// Memory files of a call: a script, a transaction, uncached native code.
 const FILES_PER_CALL: u64 = 2;
 
-/// Descriptors that the process holds for a worker: a handle, and what is sent along with a job.
+/// Descriptors per worker: a handle, and the files of a job.
 const FILES_PER_WORKER: u64 = 4;
 
-/// The system lets the process open too few files.
+/// The limit on open files is too low.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this process may have {allowed} files open (RLIMIT_NOFILE), and its configuration can need {needed}: raise the limit, or lower \
@@ -25,7 +24,7 @@ pub struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises the limit on open files as far as the system lets it, if the configuration can need that.
+/// Raises the limit on open files as far as possible, if the configuration can need it.
 ///
 /// # Errors
 /// It cannot be raised far enough. Accepting connections would fail later, for everybody.

@@ -1,5 +1,4 @@
-//! What a connection goes through before its first byte of HTTP/2: nothing, or a TLS handshake that is
-//! limited in time and number.
+//! The start of a connection before HTTP/2: nothing, or a TLS handshake limited in time and number.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,13 +21,13 @@ use crate::{
     tls::{TlsError, files, load},
 };
 
-/// How a handshake ended, as the metric has it.
+/// Results of a handshake, for the metric.
 const RESULTS: [&str; 4] = ["busy", "failed", "ok", "timeout"];
 
-/// Lets connections in.
+/// Admits connections.
 #[derive(Clone, Debug)]
 pub(crate) enum Acceptor {
-    /// As they come.
+    /// Without a handshake.
     Open,
     /// After a handshake, which offers these protocols.
     Tls(Arc<Handshakes>, &'static [&'static [u8]]),
@@ -37,9 +36,9 @@ pub(crate) enum Acceptor {
 /// A connection, encrypted or not.
 pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// What a listener for gRPC speaks.
+/// Protocols of a gRPC listener.
 const GRPC: &[&[u8]] = &[b"h2"];
-/// What one for browsers speaks.
+/// Protocols of a listener for browsers.
 const WEB: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The handshakes of a listener.
@@ -52,7 +51,7 @@ pub(crate) struct Handshakes {
 }
 
 impl Acceptor {
-    /// Reads the files of `tls`, and again whenever they change. Call it within the runtime.
+    /// Reads the files of `tls`, and rereads them on changes. Call it within the runtime.
     pub(crate) fn new(tls: Option<&Tls>, metrics: &Metrics) -> Result<Self, TlsError> {
         let done = metrics.counters_of(
             "antares_tls_handshakes_total",
@@ -87,7 +86,7 @@ impl Acceptor {
         }
     }
 
-    /// `stream` when it may speak, and the names in the certificate that its client showed.
+    /// `stream` after its handshake, and the names in the client's certificate.
     pub(crate) async fn pass(&self, stream: TcpStream, link: &Link) -> Option<(Stream, Option<ClientNames>)> {
         let (handshakes, protocols) = match self {
             Self::Open => return Some((Stream::Left(stream), None)),
@@ -128,7 +127,7 @@ impl Handshakes {
             }
             Ok(Err(error)) => {
                 self.record("failed");
-                // What a stranger sends must not fill the log.
+                // Strangers must not fill the log.
                 tracing::debug!(%peer, %error, "a handshake failed");
                 None
             }

@@ -1,4 +1,4 @@
-//! Whether each service serves: one truth for gRPC health checks and for `/healthz`.
+//! Health of each service: one source for gRPC health checks and `/healthz`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,9 +19,8 @@ use tonic_health::{
 
 use crate::{metrics::Metrics, status::is_not_found, tasks};
 
-/// The service name that answers SERVING for as long as only the process itself is asked about: for liveness
-/// probes, which must not depend on workers or on draining. It does not serve where nothing but a restart
-/// helps.
+/// Service name for liveness probes: SERVING depends on the process alone, not on workers or draining. It
+/// does not serve if only a restart helps.
 pub const LIVENESS: &str = "liveness";
 
 /// The calls of `grpc.health.v1.Health`.
@@ -45,8 +44,8 @@ impl health_server::Health for Calls {
         self.0.check(request).await
     }
 
-    /// A service that is not known may come to be: the protocol wants the stream to say so and to stay, where
-    /// the library ends it. Ours are all known from the start.
+    /// An unknown service may appear later: the protocol requires an open stream that reports it, where the
+    /// library would end it. All our services are known from the start.
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
@@ -62,7 +61,7 @@ impl health_server::Health for Calls {
     }
 }
 
-/// Health of the services of a process. Cheap to clone.
+/// Health of a process's services. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Health {
     reporter: HealthReporter,
@@ -72,15 +71,15 @@ pub struct Health {
 #[derive(Debug, Default)]
 struct State {
     ready: BTreeMap<&'static str, bool>,
-    /// Of services that other servers answer for: the process serves without them.
+    /// Services of other servers: the process serves without them.
     elsewhere: BTreeMap<&'static str, bool>,
     draining: bool,
-    /// What only another process helps against, while it is so.
+    /// Current problems that only a restart solves.
     beyond_help: BTreeSet<&'static str>,
 }
 
 impl Health {
-    /// None of `services` serves yet.
+    /// No service of `services` serves yet.
     pub(crate) async fn new(reporter: HealthReporter, services: &[&'static str]) -> Self {
         let ready = services.iter().map(|&service| (service, false)).collect();
         let health = Self { reporter, state: Arc::new(Mutex::new(State { ready, ..State::default() })) };
@@ -89,7 +88,7 @@ impl Health {
         health
     }
 
-    /// Says whether `service` can do its work now. Once the process drains, nothing serves any more.
+    /// Sets whether `service` can work now. After draining starts, nothing serves.
     pub async fn set(&self, service: &'static str, ready: bool) {
         let before = self.state.lock().ready.insert(service, ready);
         if before != Some(ready) {
@@ -98,7 +97,7 @@ impl Health {
         self.publish().await;
     }
 
-    /// Says whether `service`, which another server answers for, can be reached.
+    /// Sets whether `service`, on another server, is reachable.
     pub async fn set_elsewhere(&self, service: &'static str, reached: bool) {
         {
             let mut state = self.state.lock();
@@ -108,8 +107,8 @@ impl Health {
         self.publish().await;
     }
 
-    /// Says whether `what` will not come back by itself: then liveness fails, so that whoever watches starts
-    /// the process anew.
+    /// Sets whether `what` cannot recover by itself: then liveness fails, so that the supervisor restarts the
+    /// process.
     pub async fn set_beyond_help(&self, what: &'static str, is_beyond_help: bool) {
         let is_new = {
             let mut state = self.state.lock();
@@ -125,13 +124,13 @@ impl Health {
         }
     }
 
-    /// What only a restart helps against, if there is something.
+    /// A problem that only a restart solves, if any.
     pub(crate) fn ailment(&self) -> Option<&'static str> {
         let state = self.state.lock();
         state.beyond_help.first().copied().or_else(tasks::stalled)
     }
 
-    /// Nothing serves any more.
+    /// Stops all services.
     pub(crate) async fn drain(&self) {
         self.state.lock().draining = true;
         self.publish().await;
@@ -143,14 +142,14 @@ impl Health {
         !state.draining && state.ready.values().all(|&ready| ready)
     }
 
-    /// The services, and whether each serves.
+    /// The services, with their state.
     pub(crate) fn services(&self) -> Vec<(&'static str, bool)> {
         let state = self.state.lock();
         let all = state.ready.iter().chain(&state.elsewhere);
         all.map(|(&service, &ready)| (service, ready && !state.draining)).collect()
     }
 
-    /// Says in `/metrics` what health checks are answered.
+    /// Exports the results of health checks in `/metrics`.
     pub(crate) fn show(&self, metrics: &Metrics) {
         let family = metrics.gauges(
             "antares_serving",
@@ -189,7 +188,7 @@ mod tests {
         for (name, expected) in [("known", Answer::Serving), ("unknown", Answer::ServiceUnknown)] {
             let mut watched = calls.watch(asked(name)).await.unwrap().into_inner();
             assert_eq!(watched.next().await.unwrap().unwrap().status(), expected, "{name}");
-            // An end would be there at once.
+            // An end would arrive at once.
             let more = watched.next().now_or_never();
             assert!(more.is_none(), "{name}: {more:?}");
         }
@@ -203,7 +202,7 @@ mod tests {
         health.set("service", true).await;
         assert_ne!(health.ailment(), Some("workers"));
         health.set_beyond_help("workers", true).await;
-        // Readiness is another question.
+        // Readiness is separate.
         assert!(health.is_serving());
         assert_eq!(health.ailment(), Some("workers"));
         health.set_beyond_help("workers", false).await;

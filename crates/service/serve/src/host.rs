@@ -1,4 +1,4 @@
-//! The process around a server: tokio's runtime, logs and traces, from start to a clean end.
+//! The process around a server: tokio's runtime, logs and traces, from the start to a clean end.
 
 use std::{io, panic::catch_unwind, thread, time::Duration};
 
@@ -18,25 +18,23 @@ use crate::{
     telemetry::{Telemetry, TelemetryError},
 };
 
-/// How long blocking work (a worker's last moments, a write to disk) may hold up the end of the process.
+/// How long blocking work (a worker's end, a write to disk) may delay the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a thread for blocking work stays without any. Health is looked at more often, so one is always
-/// there.
+/// Lifetime of an idle blocking thread. Health polls more often, so one is always there.
 const BLOCKING_IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// Threads of the runtime at most, whatever the environment says.
+/// Maximum threads of the runtime, whatever the environment says.
 const WORKER_THREADS_MAX: usize = 1_024;
 
-/// Why a process could not serve.
+/// Why a process cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// No runtime, no signals.
     #[error("cannot {step}")]
     System {
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// What the system says.
         source: io::Error,
     },
     /// Logs or traces.
@@ -50,8 +48,7 @@ pub enum HostError {
     Serve(#[from] ServeError),
 }
 
-/// A process that is going to serve. Make it after the zygotes: they are started from a process without
-/// threads of tokio's.
+/// A process about to serve. Create it after the zygotes: they start from a process without tokio threads.
 #[derive(Debug)]
 pub struct Host {
     runtime: Runtime,
@@ -59,11 +56,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the runtime, logs, and traces if they are on, in the name of `role`.
+    /// Starts the runtime, logs, and traces if enabled, for `role`.
     ///
     /// # Errors
-    /// The system refuses threads, or allows too few open files, or the configuration of logs and traces is
-    /// of no use.
+    /// The system refuses threads or allows too few open files, or the configuration of logs or traces is
+    /// invalid.
     pub fn start(config: &Config, role: Role) -> Result<Self, HostError> {
         forbid_dumps()?;
         allow_files(config)?;
@@ -85,12 +82,12 @@ impl Host {
         self.runtime.enter()
     }
 
-    /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. `ready` is called once the
-    /// listeners are bound: it says which services serve, now and later. `last`, which bounds itself, is waited
-    /// for once the last call has ended: for what is still to be written.
+    /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. Calls `ready` once the
+    /// listeners are bound, to report the health of services. After the last call, waits for `last`, which
+    /// limits itself, for remaining writes.
     ///
     /// # Errors
-    /// An address cannot be had, or the listener fails.
+    /// An address cannot be bound, or the listener fails.
     pub fn serve(
         self,
         config: &Config,
@@ -120,8 +117,7 @@ impl Host {
     }
 }
 
-/// A runtime with a thread for blocking work, which stays for as long as it is used: whoever needs one later
-/// finds it busy at worst.
+/// A runtime with a blocking thread that stays in use: later users may find it busy, but never missing.
 fn start_runtime() -> io::Result<Runtime> {
     let start = || {
         let runtime = Builder::new_multi_thread()
@@ -132,17 +128,17 @@ fn start_runtime() -> io::Result<Runtime> {
         runtime.block_on(runtime.spawn_blocking(|| ())).map_err(io::Error::other)?;
         Ok(runtime)
     };
-    // tokio panics where no thread can be made.
+    // tokio panics if it cannot create a thread.
     catch_unwind(start).unwrap_or_else(|_| Err(io::Error::other("no thread can be made")))
 }
 
-/// As many as processors, unless the environment says otherwise and makes sense.
+/// One per processor, unless the environment has a valid number.
 fn worker_threads(said: Option<&str>) -> usize {
     let said = said.and_then(|said| said.trim().parse().ok()).filter(|count| *count > 0);
     said.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).min(WORKER_THREADS_MAX)
 }
 
-/// SIGHUP asks to read files again, which [`crate::reload`] does where there are some. It never ends the
+/// SIGHUP requests rereading files, which [`crate::reload`] does where there are some. It never ends the
 /// process.
 async fn hear_hangups() {
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
@@ -151,8 +147,8 @@ async fn hear_hangups() {
     }
 }
 
-/// No core file, and `/proc/PID` closed to others of the same user: this process has keys and everybody's
-/// scripts. Programs that it executes begin anew.
+/// Disables core files, and closes `/proc/PID` to the same user's other processes: this process has keys and
+/// all tenants' scripts. Executing another program resets this.
 fn forbid_dumps() -> Result<(), HostError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| HostError::System { step: "forbid dumps of the process", source: error.into() })

@@ -1,5 +1,5 @@
-//! `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait
-//! behind calls, nor behind connections that say nothing.
+//! `/metrics`, `/healthz` and `/livez` over plain HTTP on a separate address: probes must not wait for calls
+//! or silent connections.
 
 use std::{
     future::Future,
@@ -35,13 +35,13 @@ use crate::{
     openmetrics,
 };
 
-/// Connections at once.
+/// Concurrent connections.
 const CONNECTIONS_MAX: usize = 128;
 
-/// Of these, from one peer.
+/// Share of one peer.
 const CONNECTIONS_PER_PEER_MAX: usize = 32;
 
-/// How long a connection may be silent.
+/// Timeout of a silent connection.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Media type of the text format.
@@ -83,7 +83,7 @@ impl axum::serve::Listener for HttpListener {
     }
 }
 
-/// A connection that ends when another one needs its place.
+/// A connection that ends when another one needs its slot.
 pub(crate) struct HttpConnection {
     connection: Connection,
     room_wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -136,7 +136,7 @@ async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> Response 
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
     }
-    // The hooks take locks that others may hold while they write to a disk.
+    // The hooks take locks that other threads may hold during disk writes.
     let text = tokio::task::spawn_blocking(move || metrics.text()).await;
     match text {
         Ok(Ok(text)) => ([(CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
@@ -144,12 +144,12 @@ async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> Response 
             tracing::error!(%error, "metrics cannot be written");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
-        // It panicked; the hook has told where.
+        // It panicked; the hook has logged where.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// Whether a scraper takes OpenMetrics: all of them that name it prefer it.
+/// Whether a scraper accepts OpenMetrics: all that name it prefer it.
 fn wants_open_metrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut forms = accepted.flat_map(|value| value.split(','));

@@ -1,5 +1,4 @@
-//! Bearer tokens (JWT) against the keys of their issuer. Which algorithm a key is for is said by the key,
-//! never by the token.
+//! Bearer tokens (JWT), verified with their issuer's keys. The key determines its algorithm, never the token.
 
 use std::collections::HashMap;
 
@@ -14,41 +13,41 @@ use crate::key_set::KeySet;
 /// Longest token, bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 12 << 10;
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE", prefix = "TOKEN_")]
 pub(crate) enum TokenError {
-    /// No key says that it is genuine: who sent it is told no more.
+    /// No key verifies it: its sender learns nothing more.
     #[error("the token is not valid")]
     Invalid,
-    /// Nobody looks at one that is so long.
+    /// Too long to parse.
     #[error("a token may have {TOKEN_BYTES_MAX} bytes")]
     TooLong,
-    /// Genuine, and too old.
+    /// Genuine, but expired.
     #[error("the token has expired")]
     Expired,
-    /// Genuine, and not valid yet.
+    /// Genuine, but not valid yet.
     #[error("the token is not valid yet")]
     NotYetValid,
-    /// Genuine, for others.
+    /// Genuine, but for another audience.
     #[error("the token is for others")]
     Audience,
-    /// Genuine, by another issuer.
+    /// Genuine, but from another issuer.
     #[error("the token is of another issuer")]
     Issuer,
-    /// Genuine, and without a claim that is needed, or with one of another form.
+    /// Genuine, but a required claim is missing or malformed.
     #[error("the token must have exp, iss, aud and sub")]
     Claims,
 }
 
-/// What is taken from a genuine token.
+/// Claims of a genuine token.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Claims {
     pub(crate) sub: String,
     /// Whole seconds of a number that may have a fraction (RFC 7519, section 2).
     #[serde(deserialize_with = "whole")]
     pub(crate) exp: u64,
-    /// One string: the library takes a list too, which RFC 7519 does not have.
+    /// One string: the library also accepts a list, which RFC 7519 does not allow.
     #[serde(rename = "iss")]
     _issuer: String,
     #[serde(flatten)]
@@ -56,8 +55,8 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// The texts of the claim `path`, a name or a JSON pointer: itself, the items of a list, the scopes between
-    /// spaces (RFC 8693, section 4.2). What is no text fits no rule.
+    /// The texts of the claim `path`, a name or a JSON pointer: itself, the items of a list, the scopes
+    /// between spaces (RFC 8693, section 4.2). Other types match no rule.
     pub(crate) fn texts<'a>(&'a self, path: &str) -> Vec<&'a str> {
         let found = match path {
             "sub" => return vec![&self.sub],
@@ -74,18 +73,18 @@ impl Claims {
 }
 
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    // What is below zero or above the largest number becomes that; the library has a word on both.
+    // Values out of range saturate; the library checks both ends.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as above")]
     f64::deserialize(deserializer).map(|seconds| seconds as u64)
 }
 
-/// Who a token speaks for, if one of `keys` has signed it.
+/// The claims of a token, if one of `keys` has signed it.
 pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(TokenError::TooLong);
     }
     let header = decode_header(token).map_err(|_| TokenError::Invalid)?;
-    // No extension is known here, so none may be critical (RFC 7515, section 4.1.11).
+    // No extension is supported, so none may be critical (RFC 7515, section 4.1.11).
     if has_critical(token) {
         return Err(TokenError::Invalid);
     }
@@ -98,7 +97,7 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
                 ErrorKind::ImmatureSignature => TokenError::NotYetValid,
                 ErrorKind::InvalidAudience => TokenError::Audience,
                 ErrorKind::InvalidIssuer => TokenError::Issuer,
-                // Claims are read after the signature was found good, and the header was read above.
+                // The signature was verified before the claims, and the header was parsed above.
                 ErrorKind::MissingRequiredClaim(_)
                 | ErrorKind::InvalidClaimFormat(_)
                 | ErrorKind::Json(_) => TokenError::Claims,
@@ -112,14 +111,14 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
     found
 }
 
-/// The `kid` of a token that may be genuine.
+/// The `kid` of a possibly genuine token.
 pub(crate) fn key_id(token: &str) -> Option<Option<String>> {
     let header = (token.len() <= TOKEN_BYTES_MAX).then(|| decode_header(token).ok()).flatten();
     header.map(|header| header.kid)
 }
 
 impl TokenError {
-    /// Whom the token names that is refused for this, if a key has signed it.
+    /// The subject of a token refused with this error, if a key has signed it.
     pub(crate) fn subject(self, token: &str) -> Option<String> {
         #[derive(Deserialize)]
         struct Subject {
@@ -131,8 +130,8 @@ impl TokenError {
     }
 }
 
-/// Whether the header has the member `crit`, whatever it is (the library takes `null` for none), or one that
-/// changes what is signed and which tokens must not have (RFC 7797, section 7).
+/// Whether the header has the member `crit` with any value (the library ignores `null`), or one that changes
+/// the signed text and is forbidden in tokens (RFC 7797, section 7).
 fn has_critical(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let header = URL_SAFE_NO_PAD.decode(header).ok();

@@ -1,5 +1,5 @@
-//! The keys of an issuer from its `jwks_uri`: read again every few minutes, and when a token names a key that
-//! the last set lacks. While the issuer is away, the last set stays in force for a limited time.
+//! An issuer's keys from its `jwks_uri`: refetched every few minutes, and when a token names an unknown key.
+//! While the issuer is unreachable, the last set stays in force for a limited time.
 
 use std::{
     pin::pin,
@@ -27,34 +27,34 @@ use crate::{
     tls::read,
 };
 
-/// Between two fetches, after an answer and after a failure.
+/// Interval between fetches, after a success and after a failure.
 const REFRESH: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Between two fetches for the sake of unknown keys: strangers cause no more.
+/// Interval between fetches for unknown keys: strangers cannot cause more.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long an answer may take, and how long it may be.
+/// Timeout and maximum length of a response.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
 const BYTES_MAX: usize = 1 << 20;
 
-/// How long a call waits for the key that its token names, and how many do.
+/// How long a call waits for its token's key, and how many calls wait.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(7);
 const CALLS_WAITING_MAX: usize = 256;
 
-/// Where calls wait for keys.
+/// Lets calls wait for keys.
 #[derive(Debug)]
 pub(crate) struct KeyFetches {
     wanted: Notify,
-    /// Fetches that have begun.
+    /// Started fetches.
     begun: AtomicU64,
-    /// Those that have ended.
+    /// Ended fetches.
     ended: watch::Sender<u64>,
     places: Semaphore,
 }
 
 impl KeyFetches {
-    /// Until a fetch that begins after this call has ended, or `is_enough`.
+    /// Waits for the end of a fetch that starts after this call, or until `is_enough`.
     pub(crate) async fn next(&self, is_enough: impl Fn() -> bool) {
         let Ok(_place) = self.places.try_acquire() else { return };
         let mut ended = self.ended.subscribe();
@@ -66,8 +66,8 @@ impl KeyFetches {
     }
 }
 
-/// Follows `jwks_uri`, with `store` for each set that takes force; none when the last one is too old. Call it
-/// within the runtime.
+/// Polls `jwks_uri`, and passes each new set to `store`; none when the last one is too old. Call it within
+/// the runtime.
 pub(crate) fn follow(
     jwt: &Jwt,
     metrics: &Metrics,
@@ -97,7 +97,7 @@ pub(crate) fn follow(
 struct Follower {
     source: KeySource,
     reader: Reader,
-    /// When the set in force was fetched.
+    /// When the current set was fetched.
     good_since: Option<Instant>,
     reloads: IntCounterVec,
     store: Box<dyn Fn(Option<KeySet>) + Send + Sync>,
@@ -118,7 +118,7 @@ impl Follower {
         }
     }
 
-    /// Fetches once; whether that went well.
+    /// Fetches once; returns whether it succeeded.
     async fn step(&mut self) -> bool {
         let KeySource::Uri { url, ca, age_max } = &self.source else { return true };
         let fetched = fetch(url, ca.as_deref()).await.and_then(|text| self.reader.read(&text));
@@ -143,13 +143,13 @@ impl Follower {
     }
 }
 
-/// What `url` answers. Each fetch has a connection of its own: it follows names and authorities that change.
+/// Fetches `url`. A new connection each time follows changes of names and authorities.
 async fn fetch(url: &str, ca: Option<&std::path::Path>) -> Result<Vec<u8>, JwksError> {
     let away = |source: reqwest::Error| JwksError::Away { url: url.to_owned(), source: source.without_url() };
     let client = Client::builder().redirect(Policy::none()).timeout(FETCH_TIME_MAX);
     let client = match ca {
         Some(ca) => client.tls_certs_only(Certificate::from_pem_bundle(&read(ca)?).map_err(away)?),
-        // Without encryption no authorities are needed.
+        // Plain HTTP needs no authorities.
         None if url.starts_with("http:") => client.tls_certs_only([]).no_proxy(),
         None => client,
     };
@@ -183,7 +183,7 @@ mod tests {
 
     const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
-    /// Answers each request with what it holds; the URL.
+    /// A server that answers each request with the shared text; returns its URL.
     fn issuer() -> (String, Arc<Lock<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/keys", listener.local_addr().unwrap());

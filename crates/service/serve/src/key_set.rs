@@ -1,4 +1,4 @@
-//! The keys of an issuer (JWKS): what verifies tokens is taken, the rest is skipped and named.
+//! An issuer's keys (JWKS): usable keys are taken, the others are skipped and named.
 
 use std::collections::HashMap;
 
@@ -15,28 +15,28 @@ use crate::{
     tls::TlsError,
 };
 
-/// Keys with one id, or without any, that tokens are tried with.
+/// Keys with the same ID, or without one, that are tried for a token.
 const SAME_ID_MAX: usize = 8;
 
 /// Skipped keys that a log line names.
 const NAMED_MAX: usize = 16;
 
-/// Characters of a key's id in a log line.
+/// Characters of a key's ID in a log line.
 const ID_CHARS_MAX: usize = 64;
 
 /// Bytes of an RSA modulus.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
-/// What becomes of a key, as the metric has it.
+/// States of a key, for the metric.
 const STATES: [&str; 2] = ["skipped", "taken"];
 
-/// Why a key set is of no use.
+/// Why a key set is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum JwksError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] TlsError),
-    /// Its URL does not answer.
+    /// Its URL does not respond.
     #[error("{url} does not answer")]
     Away {
         /// The URL.
@@ -44,7 +44,7 @@ pub enum JwksError {
         /// The client's error.
         source: reqwest::Error,
     },
-    /// Its URL answers something else.
+    /// Its URL responds with another status.
     #[error("{url} answers {status}")]
     Answer {
         /// The URL.
@@ -52,25 +52,24 @@ pub enum JwksError {
         /// The status.
         status: u16,
     },
-    /// It is no JWKS.
+    /// It is not a JWKS.
     #[error("{place} is no JWKS: {problem}")]
     Malformed {
-        /// Where it is.
+        /// Location of the key set.
         place: String,
-        /// What is wrong.
         problem: String,
     },
-    /// It is one, and no token can be verified with it.
+    /// It is valid, but no key can verify tokens.
     #[error("{place} has no key that verifies tokens: {skipped}")]
     Useless {
-        /// Where it is.
+        /// Location of the key set.
         place: String,
         /// Its keys, and why each is skipped.
         skipped: String,
     },
 }
 
-/// A key with the one algorithm that it is for.
+/// A key with its single algorithm.
 #[derive(Debug)]
 pub(crate) struct VerifyingKey {
     pub(crate) key: DecodingKey,
@@ -78,16 +77,16 @@ pub(crate) struct VerifyingKey {
     pub(crate) validation: Validation,
 }
 
-/// The keys of an issuer, by their ids; those without one are for tokens that name none.
+/// An issuer's keys, by ID; those without one are for tokens without one.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: HashMap<Option<String>, Vec<VerifyingKey>>,
-    /// Names of the others, and why they verify nothing.
+    /// Names of skipped keys, with reasons.
     pub(crate) skipped: Vec<String>,
 }
 
 impl KeySet {
-    /// What `text` says. No key may be in it that verifies: an issuer may take all of them back.
+    /// Parses `text`. It may have no usable key: an issuer may withdraw all of them.
     pub(crate) fn parse(jwt: &Jwt, text: &[u8]) -> Result<Self, JwksError> {
         let malformed = |problem: String| JwksError::Malformed { place: place(jwt), problem };
         let set: Map<String, Value> =
@@ -117,7 +116,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// The keys that a token with this `kid` may be signed with.
+    /// The keys for a token with this `kid`.
     pub(crate) fn named(&self, id: Option<String>) -> &[VerifyingKey] {
         self.keys.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -127,12 +126,12 @@ impl KeySet {
         self.keys.contains_key(id)
     }
 
-    /// Keys that verify.
+    /// Usable keys.
     pub(crate) fn len(&self) -> usize {
         self.keys.values().map(Vec::len).sum()
     }
 
-    /// The keys that are skipped, for people.
+    /// Description of the skipped keys, for people.
     fn words(&self) -> String {
         let named: Vec<_> = self.skipped.iter().take(NAMED_MAX).map(String::as_str).collect();
         let more = self.skipped.len() - named.len();
@@ -140,7 +139,7 @@ impl KeySet {
     }
 }
 
-/// Where the keys are, for people.
+/// Location of the keys, for people.
 fn place(jwt: &Jwt) -> String {
     match &jwt.keys {
         KeySource::File(path) => path.display().to_string(),
@@ -148,8 +147,7 @@ fn place(jwt: &Jwt) -> String {
     }
 }
 
-/// The key and its use, or why it verifies no token. What is not understood is passed over (RFC 7517, section
-/// 5).
+/// The key and its use, or why it is unusable. Unsupported keys are skipped (RFC 7517, section 5).
 fn verifying(jwt: &Jwt, jwk: &Jwk) -> Result<VerifyingKey, &'static str> {
     if jwk.common.public_key_use.as_ref().is_some_and(|use_| *use_ != PublicKeyUse::Signature) {
         return Err("is not for signatures by its use");
@@ -171,8 +169,8 @@ fn verifying(jwt: &Jwt, jwk: &Jwk) -> Result<VerifyingKey, &'static str> {
     Ok(VerifyingKey { key, algorithm, validation: validation(jwt, algorithm) })
 }
 
-/// The one algorithm of a key: as it says, else as its kind has it. None for what holders of the file could
-/// sign with themselves.
+/// The single algorithm of a key: as declared, otherwise by its type. None for algorithms with which readers
+/// of the file could sign.
 fn algorithm_of(jwk: &Jwk) -> Result<Algorithm, &'static str> {
     const CURVE: Result<Algorithm, &str> = Err("is on a curve that is not supported");
     let of_kind = match &jwk.algorithm {
@@ -205,7 +203,7 @@ fn validation(jwt: &Jwt, algorithm: Algorithm) -> Validation {
     validation
 }
 
-/// The gauges, all there from the start as zeros.
+/// The gauges, all present from the start as zeros.
 pub(crate) fn gauges(metrics: &Metrics) -> IntGaugeVec {
     let help = "Keys in the token issuer's file, by result.";
     let keys = metrics.gauges("antares_jwks_keys", help, &["state"]);
@@ -213,7 +211,7 @@ pub(crate) fn gauges(metrics: &Metrics) -> IntGaugeVec {
     keys
 }
 
-/// Reads sets one after the other, and says once what is skipped.
+/// Parses successive sets, and logs skipped keys once.
 pub(crate) struct Reader {
     jwt: Jwt,
     keys: IntGaugeVec,
@@ -225,7 +223,7 @@ impl Reader {
         Self { jwt: jwt.clone(), keys: gauges(metrics), said: None }
     }
 
-    /// Reads a set of which at least one key must be of use.
+    /// Parses a set with at least one usable key.
     pub(crate) fn first(&mut self, text: &[u8]) -> Result<KeySet, JwksError> {
         let set = self.read(text)?;
         if set.len() == 0 {
@@ -234,14 +232,14 @@ impl Reader {
         Ok(set)
     }
 
-    /// What `text` says, whatever that is: keys that are gone count no longer.
+    /// Parses `text` unconditionally: removed keys no longer count.
     pub(crate) fn read(&mut self, text: &[u8]) -> Result<KeySet, JwksError> {
         let set = KeySet::parse(&self.jwt, text)?;
         self.report(&set);
         Ok(set)
     }
 
-    /// Shows and logs what is in force.
+    /// Exports and logs the current set.
     pub(crate) fn report(&mut self, set: &KeySet) {
         for (state, number) in STATES.iter().zip([set.skipped.len(), set.len()]) {
             set_gauge(&self.keys.with_label_values(&[state]), number as u64);

@@ -1,22 +1,22 @@
-//! What every call passes, in this order from the outside in; each layer is a file of its own:
+//! The layers of every call, from the outside in; each is a separate file:
 //!
 //! | layer | does |
 //! |---|---|
-//! | [`grpc_only`] | answers in HTTP what is no call of gRPC |
-//! | [`context`] | begins the [`CallContext`]: method, peer, deadline |
-//! | [`authenticate`] | waits for the key of a token that the issuer has just begun to use |
-//! | [`authenticate`] | finds out who calls, and whether they may; finds the account that the call is on |
-//! | [`outcome`] | sees how the call ends, and has done what those behind want then |
+//! | [`grpc_only`] | answers requests that are no gRPC calls in HTTP |
+//! | [`context`] | creates the [`CallContext`]: method, peer, deadline |
+//! | [`authenticate`] | waits for a token's key that the issuer has just begun to use |
+//! | [`authenticate`] | identifies the caller, its permissions and the call's account |
+//! | [`outcome`] | observes the call's end, and runs the actions of inner layers then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
 //! | [`metrics`] | calls in progress, durations by method and status |
-//! | [`audit`] | a line for calls that need a role, that are refused, or that used something |
-//! | [`authorize`] | refuses strangers, a timeout that is none, and calls while their lines cannot be written |
-//! | [`concurrency_limit`] | gives the call its place among those of all, of its peer, of its tenant; answers that a quota is used up come after a moment |
-//! | [`deadline`] | ends the call in time |
-//! | [`body_budget`] | charges the bytes of request and answer |
-//! | [`catch_panic`] | a panic fails its own call |
+//! | [`audit`] | a line for calls that need a role, are refused, or use resources |
+//! | [`authorize`] | refuses strangers, invalid timeouts, and calls that cannot be audited as required |
+//! | [`concurrency_limit`] | takes slots of the server, peer and tenant; delays errors about quotas |
+//! | [`deadline`] | ends the call at its deadline |
+//! | [`body_budget`] | charges the bytes of request and response |
+//! | [`catch_panic`] | a panic fails only its own call |
 //!
-//! Who is refused is traced, counted and written down as everybody is: what refuses stands behind what looks.
+//! Refused calls are traced, counted and logged like all others: refusing layers are inside observing ones.
 //! A new layer is a file here with an [`around::Check`] or an [`around::Around`], a row above, and a line in
 //! [`Layers::around`].
 
@@ -70,11 +70,11 @@ use crate::{
     server::{Callers, ServeError},
 };
 
-/// What the calls of a server share.
+/// Common state of a server's calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     context: Context,
-    /// Tells sessions that the server stops.
+    /// Signals sessions that the server stops.
     closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
     measure: Measure,
@@ -85,10 +85,10 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those who may call.
+    /// For the methods in the encoded descriptor sets, with the limits of `listen` and authentication.
     ///
     /// # Errors
-    /// A descriptor set does not decode, or files of keys or of the audit log are of no use.
+    /// A descriptor set does not decode, or key files or the audit log are unusable.
     pub(crate) fn new(
         descriptors: &[&[u8]],
         listen: &Listen,
@@ -115,7 +115,7 @@ impl Layers {
         })
     }
 
-    /// `service` within all layers.
+    /// Wraps `service` in all layers.
     pub(crate) fn around<S>(
         &self,
         service: S,
@@ -145,20 +145,20 @@ impl Layers {
             .service(service)
     }
 
-    /// Has connections close, and sessions end, with whatever they still do.
+    /// Closes connections and ends sessions after their work in progress.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Turns true when that happens.
+    /// Turns true then.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
 
-    /// Waits for the last lines of the audit log, but not for ever.
+    /// Waits a bounded time for the last lines of the audit log.
     pub(crate) async fn flush(&self) {
         if let Some(auditor) = self.auditor.clone() {
-            // What fails there is in the log.
+            // Errors there are logged.
             let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
         }
     }
@@ -168,13 +168,13 @@ impl Layers {
         self.stopping.end_calls();
     }
 
-    /// Whether no call is in progress, health checks aside.
+    /// Whether no call is in progress, except health checks.
     pub(crate) fn is_idle(&self) -> bool {
         self.concurrency_limit.is_idle()
     }
 }
 
-/// Has rules, quotas and isolation follow the configuration file.
+/// Makes rules, quotas and isolation follow the configuration file.
 fn follow(source: &CallerSource, authenticate: &Authenticate, accounts: &Arc<Accounts>, metrics: &Metrics) {
     let (source, authenticate, accounts) = (source.clone(), authenticate.clone(), accounts.clone());
     reload::watch("rules", vec![source.path().to_owned()], metrics, move || {

@@ -1,7 +1,7 @@
-//! What both services share: listener, health, reflection, metrics, tracing, drain.
+//! Common parts of both services: listener, health, reflection, metrics, tracing, drain.
 //!
-//! A service brings an [`App`]; [`Server::bind`] takes the addresses, [`Server::run`] serves until it is told
-//! to stop.
+//! A service provides an [`App`]; [`Server::bind`] binds the addresses, [`Server::run`] serves until it is
+//! stopped.
 #![forbid(unsafe_code)]
 
 mod account;

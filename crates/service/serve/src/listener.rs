@@ -1,5 +1,5 @@
-//! TCP listeners that hold a bounded number of connections, and what of a connection nobody else watches: one
-//! that says nothing at its beginning, and one that is used for plain HTTP and falls silent.
+//! TCP listeners with a bounded number of connections, and checks that nothing else makes: for a silent
+//! start, and for plain HTTP that falls silent.
 
 use std::{
     future::Future,
@@ -23,12 +23,11 @@ use crate::{
     request_lines::RequestLines,
 };
 
-/// Bytes that every HTTP/2 client sends first. Until they are there nothing watches a connection but this
-/// file: keepalive begins after them.
+/// Bytes that every HTTP/2 client sends first. Until then only this file watches the connection: keepalive
+/// starts later.
 const PREFACE_BYTES: usize = 24;
 
-/// How long accepting pauses when the system is out of descriptors: the queue stays full, and a loop without
-/// a pause would spin.
+/// Pause of accepting when descriptors are exhausted: the queue stays full, so the loop would spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `address`.
@@ -36,14 +35,13 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// The next connection that has a place. Those that have none are closed at once: they must not keep others
-/// waiting.
+/// The next connection that gets a slot. Others are closed at once: they must not block the queue.
 pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Slot) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 if let Some(place) = connections.admit(Peer::from(address)) {
-                    // Without it answers are late, and no more.
+                    // Without it responses are merely late.
                     let _ = stream.set_nodelay(true);
                     return (stream, place);
                 }
@@ -56,40 +54,40 @@ pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections
     }
 }
 
-/// What a connection must do not to be closed.
+/// Condition for keeping a connection open.
 #[derive(Debug)]
 enum Watch {
-    /// Send so many bytes more, until then.
+    /// Send this many more bytes in time.
     Preface(usize),
-    /// Send or take something now and then.
+    /// Transfer something within each interval.
     Traffic(Duration),
-    /// Nothing any more.
+    /// No condition.
     Over,
 }
 
-/// A connection that is closed if it does not do its part.
+/// A connection that is closed if it violates its condition.
 #[derive(Debug)]
 pub(crate) struct Connection<S = TcpStream> {
     stream: S,
     watch: Watch,
     end: Pin<Box<Sleep>>,
-    /// Of HTTP/1.1.
+    /// For HTTP/1.1.
     lines: Option<RequestLines>,
 }
 
 impl<S> Connection<S> {
-    /// One that must send the preface of HTTP/2 within `time`.
+    /// A connection that must send the HTTP/2 preface within `time`.
     pub(crate) fn with_preface(stream: S, time: Duration) -> Self {
         Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)), lines: None }
     }
 
-    /// One of HTTP/1.1 on which something must move each `time`.
+    /// An HTTP/1.1 connection that must transfer something within each `time`.
     pub(crate) fn with_traffic(stream: S, time: Duration, link: Arc<Link>) -> Self {
         let lines = Some(RequestLines::new(link));
         Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)), lines }
     }
 
-    /// Notes that so many bytes came or went.
+    /// Records transferred bytes.
     fn record(&mut self, bytes: usize, is_read: bool) {
         match &mut self.watch {
             Watch::Preface(missing) if is_read && bytes >= *missing => self.watch = Watch::Over,
@@ -99,7 +97,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Whether it has not done its part, looked at when nothing moves.
+    /// Whether it violates its condition, checked when nothing moves.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         !matches!(self.watch, Watch::Over) && self.end.as_mut().poll(context).is_ready()
     }

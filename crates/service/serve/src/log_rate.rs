@@ -1,5 +1,4 @@
-//! How many lines of one kind the log takes: callers can produce some of them as fast as they like. A kind is
-//! a place in the code.
+//! Rate limit of log lines by kind: callers can produce some without limit. A kind is a code location.
 
 use std::{
     collections::HashMap,
@@ -14,16 +13,16 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Time in which lines of a kind are counted together.
+/// Period in which lines of a kind are counted.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
-/// Lines that were left out since the process began.
+/// Lines omitted since the start.
 static OMITTED: AtomicU64 = AtomicU64::new(0);
 
-/// Lets through what its rate allows, of each kind.
+/// Limits the rate of lines of each kind.
 #[derive(Debug)]
 pub(crate) struct LogRate {
-    /// Lines of a kind in a period.
+    /// Lines of a kind per period.
     most: u64,
     kinds: Mutex<HashMap<Identifier, Kind>>,
 }
@@ -35,12 +34,12 @@ struct Kind {
 }
 
 impl LogRate {
-    /// `per_second` lines of each kind, over ten seconds.
+    /// `per_second` lines of each kind, averaged over ten seconds.
     pub(crate) fn new(per_second: u64) -> Self {
         Self { most: per_second.saturating_mul(PERIOD.as_secs()), kinds: Mutex::default() }
     }
 
-    /// Whether one more of `kind` may be written at `now`.
+    /// Whether another line of `kind` may be written at `now`.
     fn admits(&self, kind: Identifier, now: Instant) -> bool {
         let mut kinds = self.kinds.lock();
         let kind = kinds.entry(kind).or_insert(Kind { since: now, lines: 0 });
@@ -52,7 +51,7 @@ impl LogRate {
     }
 }
 
-/// Lines that were left out since the process began.
+/// Lines omitted since the start.
 pub(crate) fn omitted() -> u64 {
     OMITTED.load(Ordering::Relaxed)
 }
@@ -62,7 +61,7 @@ impl<S: Subscriber> Filter<S> for LogRate {
         true
     }
 
-    // With `always`, tracing-subscriber 0.3.23 asserts in debug builds after the first line that is dropped.
+    // With `always`, tracing-subscriber 0.3.23 asserts in debug builds after the first dropped line.
     fn callsite_enabled(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }
@@ -73,7 +72,7 @@ impl<S: Subscriber> Filter<S> for LogRate {
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        // Who asks for more than that by `log.filter` wants all of it.
+        // A more verbose `log.filter` asks for all of it.
         let is_written = *metadata.level() > Level::INFO || self.admits(metadata.callsite(), Instant::now());
         OMITTED.fetch_add((!is_written).into(), Ordering::Relaxed);
         is_written
@@ -88,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the lines that come through.
+    /// Counts the lines that pass.
     struct Lines(Arc<AtomicU64>);
 
     impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {

@@ -1,6 +1,5 @@
-//! Lines of the log on their way to standard output: a thread writes them, so that nothing waits for whoever
-//! reads them. What finds no room is counted, and the log says how many lines that were once it is read
-//! again.
+//! Log lines on their way to standard output: a thread writes them, so that nothing waits for their reader.
+//! Lines beyond the queue are counted, and the log reports their number once it is read again.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -25,16 +24,16 @@ use crate::{
     metrics::{MetricRow, Metrics},
 };
 
-/// Lines that wait for the reader of standard output.
+/// Queued lines.
 const LINES_MAX: usize = 8_192;
 
-/// Bytes of all of them.
+/// Their bytes.
 const BYTES_MAX: usize = 8 << 20;
 
-/// How long the end of the process waits for the last lines.
+/// Longest wait for the last lines at the end of the process.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
-/// Lines that were lost since the process began.
+/// Lines lost since the start.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 enum Message {
@@ -42,15 +41,15 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// Takes lines, never waits. Cheap to clone.
+/// Queues lines, without waiting. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
-    /// Bytes that wait.
+    /// Queued bytes.
     waiting: Arc<AtomicUsize>,
 }
 
-/// The one of this process, for its end.
+/// The writer of this process, for its end.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 impl LogWriter {
@@ -71,12 +70,12 @@ impl LogWriter {
         };
         thread::Builder::new().name("log".to_owned()).spawn(move || drain.run(&receiver))?;
         let writer = Self { sender, waiting };
-        // A second one would be a second subscriber, which is refused.
+        // A second one would need a second subscriber, which is refused.
         let _ = WRITER.set(writer.clone());
         Ok(writer)
     }
 
-    /// Whether a person looks at it.
+    /// Whether the output is a terminal.
     pub(crate) fn is_terminal() -> bool {
         io::stdout().is_terminal()
     }
@@ -90,10 +89,10 @@ impl LogWriter {
     }
 }
 
-/// Waits until what was logged is written, but not for ever. Blocks.
+/// Waits a bounded time until the queue is written. Blocks.
 pub(crate) fn flush() {
     let (done, wait) = sync_channel(1);
-    // A full queue means that nobody reads: its lines are lost with the process.
+    // A full queue means that there is no reader: its lines are lost with the process.
     if let Some(writer) = WRITER.get()
         && writer.sender.try_send(Message::Flush(done)).is_ok()
     {
@@ -101,7 +100,7 @@ pub(crate) fn flush() {
     }
 }
 
-/// Exports how many lines were not written, and why.
+/// Exports the number of unwritten lines by reason.
 pub(crate) fn watch(metrics: &Metrics) {
     let rows: [MetricRow<()>; 2] = [
         (
@@ -146,17 +145,17 @@ struct Drain<'a, T> {
     waiting: Arc<AtomicUsize>,
     is_json: bool,
     lost: &'a AtomicU64,
-    /// How many lines were left out because there were too many of their kind.
+    /// Lines omitted because of their rate.
     left_out: fn() -> u64,
     reported: Reported,
 }
 
-/// How many lines that are not there the log tells of.
+/// Missing lines that the log has reported.
 #[derive(Debug, Default)]
 struct Reported {
     lost: u64,
     left_out: u64,
-    /// When it told of lines that were left out.
+    /// When it last reported omitted lines.
     at: Option<Instant>,
 }
 
@@ -182,13 +181,13 @@ impl<T: AsFd> Drain<'_, T> {
                     }
                     self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
                 }
-                // Nobody waits any more if nobody hears it.
+                // The receiver may be gone.
                 Message::Flush(done) => drop(done.send(())),
             }
         }
     }
 
-    /// Everything that waited is written: says how many lines are not there.
+    /// The queue is empty: reports missing lines.
     fn report_lost(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > self.reported.lost && self.say("lines of the log were lost", lost - self.reported.lost) {
@@ -203,7 +202,7 @@ impl<T: AsFd> Drain<'_, T> {
         }
     }
 
-    /// Writes a line of its own, as the log has them.
+    /// Writes a line of its own in the log's format.
     fn say(&self, message: &str, lines: u64) -> bool {
         let mut time = String::new();
         // Writing to a string does not fail.
@@ -221,15 +220,15 @@ impl<T: AsFd> Drain<'_, T> {
     }
 }
 
-/// Writes all of `bytes`, however long nobody reads. False if that is not possible: a full disk, a reader
-/// that is gone.
+/// Writes all of `bytes`, however long the reader stalls. False if that is impossible: a full disk, a missing
+/// reader.
 fn write_all(target: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match rustix::io::write(target, bytes) {
             Ok(0) => return false,
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Whoever shares the pipe has made it one that does not wait.
+            // Another user of the pipe made it nonblocking.
             Err(Errno::AGAIN) => {
                 if poll(&mut [PollFd::from_borrowed_fd(target, PollFlags::OUT)], None).is_err() {
                     return false;
@@ -258,7 +257,7 @@ mod tests {
         let lost: &'static AtomicU64 = Box::leak(Box::default());
         let writer = LogWriter { sender, waiting: waiting.clone() };
         let line = [b"x".repeat(40_000), b"\n".to_vec()].concat();
-        // Nobody writes yet: four lines wait, the rest is lost.
+        // No writer yet: four lines are queued, the rest is lost.
         (0..10).for_each(|_| writer.put(&line, lost));
         assert_eq!(lost.load(Ordering::Relaxed), 6);
         let drain = Drain {
@@ -278,7 +277,7 @@ mod tests {
         assert_eq!(lines.next().unwrap(), "again");
         drop(writer);
         thread.join().unwrap();
-        // Once.
+        // Exactly once.
         assert_eq!(lines.next(), None);
         assert_eq!(waiting.load(Ordering::Relaxed), 0);
     }

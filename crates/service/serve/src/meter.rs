@@ -1,14 +1,14 @@
-//! What a tenant uses up of a rate: what a run or a compile costs is known when it has ended, so whoever has
-//! debts waits until they are paid. A run counts from its begin on by an estimate.
+//! A tenant's use of a rate. The cost of a run or a compile is known only at its end, so a tenant in debt
+//! waits until it is paid. A run counts by an estimate from its start.
 //!
-//! Libraries of rate limits refuse a charge that is more than what is left, which here would forget the
-//! dearest runs.
+//! Rate limit libraries refuse a charge above the remaining amount, and so would skip the most expensive
+//! runs.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A rate, such as cycles a second. What was saved up lasts for its period.
+/// A rate, such as cycles per second. Savings last for its period.
 #[derive(Debug)]
 pub(crate) struct Meter {
     amount: u64,
@@ -18,18 +18,18 @@ pub(crate) struct Meter {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When all that was charged is paid.
+    /// When all charges are paid.
     paid_at: Option<Instant>,
-    /// Of the recent charges.
+    /// Mean of recent charges.
     mean: Option<u64>,
 }
 
-/// One of so many is the first use of a period's amount, as long as none has ended.
+/// Until a use has ended, the estimate is one in this many of a period's amount.
 const FIRST_PARTS: u64 = 4;
-/// The last charge is one part in so many of the mean.
+/// The last charge's share of the mean is one in this many.
 const MEAN_PARTS: u64 = 8;
 
-/// Debts are forgotten beyond this: one run can cost more than a life.
+/// Debts beyond this are forgiven: one run can cost more than a lifetime.
 const DEBT_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 impl Meter {
@@ -38,12 +38,12 @@ impl Meter {
         Self { amount, period, state: Mutex::default() }
     }
 
-    /// Whether more may be used at `now`, or else in how long.
+    /// Whether more may be used at `now`, or the wait until then.
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
         self.begin(now).map(|expected| self.forgive(expected))
     }
 
-    /// The same, and charges what is expected of one use: [`Meter::forgive`] takes that back.
+    /// The same, and charges the estimate of one use: [`Meter::forgive`] reverts that.
     pub(crate) fn begin(&self, now: Instant) -> Result<Duration, Duration> {
         let mut state = self.state.lock();
         let latest = now + self.period;
@@ -55,7 +55,7 @@ impl Meter {
         Ok(expected)
     }
 
-    /// Takes a charge back.
+    /// Reverts a charge.
     pub(crate) fn forgive(&self, expected: Duration) {
         let mut state = self.state.lock();
         state.paid_at = state.paid_at.and_then(|paid_at| paid_at.checked_sub(expected));
@@ -69,13 +69,13 @@ impl Meter {
         state.mean = Some(mean - mean / MEAN_PARTS + used / MEAN_PARTS);
     }
 
-    /// How long it takes to pay `used`.
+    /// Time to pay `used`.
     fn time(&self, used: u64) -> Duration {
         let seconds = self.period.as_secs_f64() * (used as f64 / self.amount.max(1) as f64);
         Duration::try_from_secs_f64(seconds).unwrap_or(DEBT_MAX).min(DEBT_MAX)
     }
 
-    /// Whether nothing is to be paid any more.
+    /// Whether everything is paid.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
         self.state.lock().paid_at.is_none_or(|paid_at| paid_at <= now)
     }
@@ -97,14 +97,14 @@ mod tests {
         let (meter, start) = (Meter::new(100, Duration::from_secs(1)), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         meter.charge(100, at(0));
-        // A second's worth may be used at once.
+        // A second's worth is available at once.
         assert_eq!(meter.admit(at(0)), Ok(()));
         meter.charge(250, at(0));
         assert_eq!(meter.admit(at(0)), Err(Duration::from_millis(2_500)));
         assert_eq!(meter.admit(at(2_499)), Err(Duration::from_millis(1)));
         assert_eq!(meter.admit(at(2_500)), Ok(()));
         assert!(!meter.is_idle(at(2_500)) && meter.is_idle(at(3_500)));
-        // Nothing is saved up beyond the period.
+        // Savings end with the period.
         meter.charge(300, at(10_000));
         assert_eq!(meter.admit(at(10_000)), Err(Duration::from_secs(2)));
     }
@@ -119,7 +119,7 @@ mod tests {
             meter.forgive(expected);
         });
         assert_eq!(meter.admit(now), Err(Duration::from_secs(9)));
-        // Exhausted, and paid up to what may be used at once.
+        // Exhausted, and paid except for what is available at once.
         let later = now + Duration::from_secs(9);
         let expected = meter.begin(later).unwrap();
         assert_eq!(meter.begin(later), Err(Duration::from_secs(2)));

@@ -1,4 +1,4 @@
-//! The registry behind `/metrics`, and gauges and counters that are read from elsewhere at every scrape.
+//! The registry behind `/metrics`, and gauges and counters that are read at every scrape.
 
 use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
@@ -11,15 +11,15 @@ use prometheus::{
 
 use crate::openmetrics::{self, Exemplars, TracedHistograms};
 
-/// Seconds of a gRPC call, as the semantic conventions have them, with steps below for calls on one machine
-/// and above for the longest runs.
+/// Seconds of a gRPC call, from the semantic conventions, with extra steps for local calls and for the
+/// longest runs.
 pub const RPC_SECONDS: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5,
     5.0, 7.5, 10.0, 30.0, 60.0, 120.0,
 ];
 
-/// Seconds of a run, in steps of 2.5 at most: quantiles between 5 us and two minutes are no further off.
-/// Alerts select 0.05.
+/// Seconds of a run, in steps of a factor up to 2.5, which bounds the error of quantiles between 5 us and two
+/// minutes. Alerts select 0.05.
 pub const RUN_SECONDS: &[f64] = &[
     0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 120.0,
@@ -29,9 +29,9 @@ pub const RUN_SECONDS: &[f64] = &[
 pub const COMPILE_SECONDS: &[f64] =
     &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
-/// All metrics of a process. Cheap to clone. A family that is asked for twice is the same family, so that
-/// both services can count workers in one process. Names and labels are constants of this workspace: a wrong
-/// one is a mistake in it and panics at start.
+/// All metrics of a process. Cheap to clone. Registering a family twice returns the same one, so that both
+/// services can count workers in one process. Names and labels are constants of this workspace: an invalid
+/// one is a bug and panics at start.
 #[derive(Clone, Default)]
 pub struct Metrics {
     registry: Registry,
@@ -42,11 +42,11 @@ pub struct Metrics {
 
 type Hook = Box<dyn Fn() + Send>;
 
-/// A metric without labels: its name, its help, and its value among numbers that somebody else keeps.
+/// A metric without labels: its name, its help, and its value in a struct of numbers.
 pub type MetricRow<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 impl Metrics {
-    /// A registry with the metrics of the process itself (memory, file descriptors, CPU seconds).
+    /// A registry with the process's own metrics (memory, file descriptors, CPU seconds).
     #[must_use]
     pub fn new() -> Self {
         let metrics = Self::default();
@@ -54,7 +54,7 @@ impl Metrics {
         metrics
     }
 
-    /// Sets `antares_build_info`: always 1, its labels say what is running. The log begins with the same.
+    /// Sets `antares_build_info`: always 1, labelled with the running version. The log starts with the same.
     pub fn build_info(&self, facts: &[(&str, String)]) {
         let names: Vec<_> = facts.iter().map(|(name, _)| *name).collect();
         let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
@@ -71,7 +71,6 @@ impl Metrics {
         );
     }
 
-    /// A counter.
     #[must_use]
     pub fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.family(name, || IntCounter::new(name, help))
@@ -83,7 +82,7 @@ impl Metrics {
         self.family(name, || IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// Counters with one label, with all its `values` from the start, as zeros.
+    /// Counters with one label, with all its `values` as zeros from the start.
     #[must_use]
     pub fn counters_of(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);
@@ -91,13 +90,12 @@ impl Metrics {
         counters
     }
 
-    /// Counters of fractions with labels.
+    /// Floating-point counters with labels.
     #[must_use]
     pub fn float_counters(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
         self.family(name, || CounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// A gauge.
     #[must_use]
     pub fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.family(name, || IntGauge::new(name, help))
@@ -109,7 +107,6 @@ impl Metrics {
         self.family(name, || IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    /// A histogram.
     #[must_use]
     pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());
@@ -123,7 +120,7 @@ impl Metrics {
         self.family(name, || HistogramVec::new(opts(), labels))
     }
 
-    /// Histograms with labels, in the order of their names, whose buckets name a trace each.
+    /// Histograms with labels, sorted by name, and an example trace in each bucket.
     pub(crate) fn traced_histograms(
         &self,
         name: &str,
@@ -136,7 +133,7 @@ impl Metrics {
         TracedHistograms { family, bounds, exemplars }
     }
 
-    /// Exports what `read` gives at every scrape: a gauge for each row of a name, a help and a value, or a
+    /// Exports the values of `read` at every scrape: a gauge for each row of a name, a help and a value, or a
     /// counter if the name ends so.
     pub fn watch<T: 'static, const N: usize>(
         &self,
@@ -159,22 +156,22 @@ impl Metrics {
         });
     }
 
-    /// Calls `hook` before every scrape: it reads numbers that others keep and sets metrics to them.
+    /// Calls `hook` before every scrape: it sets metrics to external numbers.
     pub fn before_scrape(&self, hook: impl Fn() + Send + 'static) {
         self.hooks.lock().push(Box::new(hook));
     }
 
-    /// The text form of all metrics. Runs the hooks, which may block for as long as their locks do.
+    /// The text format of all metrics. Runs the hooks, which may wait for locks.
     ///
     /// # Errors
-    /// A metric cannot be written (a mistake in its registration).
+    /// A metric cannot be written (a bug in its registration).
     pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.gather(), &mut text)?;
         Ok(text)
     }
 
-    /// As [`Self::text`], in the form of OpenMetrics, with exemplars.
+    /// Like [`Self::text`], in the OpenMetrics format, with exemplars.
     #[must_use]
     pub fn open_metrics(&self) -> String {
         let families = self.gather();
@@ -204,30 +201,28 @@ impl Metrics {
     }
 }
 
-/// Sets `counter` to `total`, which somebody else counts.
+/// Sets `counter` to `total`, counted elsewhere.
 pub fn set_total(counter: &IntCounter, total: u64) {
     counter.reset();
     counter.inc_by(total);
 }
 
-/// Adds `number`, which a worker reported, to `counter`, which stays at its end where it would begin again.
+/// Adds `number`, reported by a worker, to `counter`, saturating at its maximum.
 pub fn add_saturating(counter: &IntCounter, number: u64) {
     counter.inc_by(number.min(u64::MAX - counter.get()));
 }
 
-/// Sets `gauge` to `value`, which is never beyond its range in practice.
+/// Sets `gauge` to `value`, which is in range in practice.
 pub fn set_gauge(gauge: &IntGauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// The metric, or a panic: its name and labels are constants, so every start of any test would show a
-/// mistake.
-/// Counts in a gauge for as long as it is there.
+/// Counts in a gauge during its lifetime.
 #[derive(Debug)]
 pub struct Counted(IntGauge);
 
 impl Counted {
-    /// One more in `gauge`.
+    /// Adds one to `gauge`.
     #[must_use]
     pub fn one_in(gauge: &IntGauge) -> Self {
         gauge.inc();

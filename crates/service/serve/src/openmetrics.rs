@@ -1,5 +1,4 @@
-//! Metrics in the form of OpenMetrics 1.0, which has what the older text form has not: exemplars, traces that
-//! stand for a bucket.
+//! Metrics in the OpenMetrics 1.0 format, which adds exemplars: example traces of buckets.
 
 use std::{
     collections::HashMap,
@@ -15,10 +14,10 @@ use prometheus::{
     proto::{Histogram, LabelPair, Metric, MetricFamily, MetricType},
 };
 
-/// The form's media type, as Prometheus asks for it.
+/// The format's media type, as in Prometheus' requests.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A trace that stands for a bucket: the last sampled one that fell into it.
+/// An example trace of a bucket: the last sampled one that fell into it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exemplar {
     trace: TraceId,
@@ -26,8 +25,7 @@ pub(crate) struct Exemplar {
     at: SystemTime,
 }
 
-/// By the values of a family's labels, then by bucket; as many as there are buckets, so labels that are
-/// bounded bound it.
+/// By a family's label values, then by bucket; bounded by the labels and buckets.
 pub(crate) type Exemplars = Arc<Mutex<HashMap<Vec<String>, Vec<Option<Exemplar>>>>>;
 
 /// Histograms with exemplars. Cheap to clone.
@@ -39,8 +37,7 @@ pub(crate) struct TracedHistograms {
 }
 
 impl TracedHistograms {
-    /// Counts `value`, which was seen in `trace` if that is kept somewhere. `labels` in the order of their
-    /// names.
+    /// Counts `value`, seen in `trace` if that is exported. `labels` are sorted by name.
     pub(crate) fn observe(&self, labels: &[&str], value: f64, trace: Option<TraceId>) {
         self.family.with_label_values(labels).observe(value);
         let Some(trace) = trace else { return };
@@ -52,7 +49,7 @@ impl TracedHistograms {
     }
 }
 
-/// `families` as OpenMetrics, with `exemplars` by the families' names.
+/// `families` as OpenMetrics, with `exemplars` by family name.
 pub(crate) fn text(families: &[MetricFamily], exemplars: &HashMap<String, Exemplars>) -> String {
     let mut text = String::new();
     for family in families {
@@ -68,7 +65,7 @@ fn write_family(text: &mut String, family: &MetricFamily, exemplars: Option<&Exe
         (MetricType::COUNTER, Some(name)) => (name, "counter"),
         (MetricType::GAUGE, _) => (full, "gauge"),
         (MetricType::HISTOGRAM, _) => (full, "histogram"),
-        // A counter must end in _total here.
+        // A counter must end in _total in this format.
         _ => (full, "unknown"),
     };
     line(text, format_args!("# TYPE {name} {kind}"));
@@ -90,13 +87,13 @@ fn write_family(text: &mut String, family: &MetricFamily, exemplars: Option<&Exe
                     &exemplars_of(exemplars, &values),
                 );
             }
-            // The workspace has no others.
+            // The workspace uses no other types.
             _ => {}
         }
     }
 }
 
-/// The exemplars of one histogram; none for one that has none.
+/// The exemplars of one histogram; none if it has none.
 fn exemplars_of(exemplars: Option<&Exemplars>, labels: &Vec<String>) -> Vec<Option<Exemplar>> {
     let kept = exemplars.map(|kept| kept.lock());
     kept.and_then(|kept| kept.get(labels).cloned()).unwrap_or_default()
@@ -122,7 +119,7 @@ fn write_histogram(
     line(text, format_args!("{name}_count{} {}", braced(labels), histogram.get_sample_count()));
 }
 
-/// An exemplar behind its bucket.
+/// An exemplar after its bucket.
 fn mark(Exemplar { trace, value, at }: Exemplar) -> String {
     let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     format!(" # {{trace_id=\"{trace}\"}} {} {at:.3}", number_of(value))
@@ -133,7 +130,7 @@ fn sample(text: &mut String, name: &str, labels: &str, value: f64) {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Text takes all that is written.
+    // Writing to a string does not fail.
     let _ = writeln!(text, "{line}");
 }
 
@@ -146,7 +143,7 @@ fn labels_of(metric: &Metric) -> String {
     metric.get_label().iter().map(label).collect::<Vec<_>>().join(",")
 }
 
-/// The form's own spelling of a number: `1.0` for a whole one.
+/// The format's spelling of a number: `1.0` for an integer.
 fn number_of(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();

@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::status::chain;
 
-/// Exit status where the configuration is of no use.
+/// Exit status for an invalid configuration.
 const EXIT_USAGE: u8 = 2;
 
 /// Words of a service's command line.
@@ -36,20 +36,20 @@ pub struct Options {
     pub print_config: bool,
 }
 
-/// What a command line asks for.
+/// Action of a command line.
 #[derive(Debug)]
 pub enum Request {
-    /// To serve.
+    /// Serve.
     Serve(Box<Config>),
-    /// To print this text and stop.
+    /// Print this text and stop.
     Print(String),
 }
 
 impl Options {
-    /// Reads and checks the configuration. It is always checked whole, also before it is printed.
+    /// Reads and checks the configuration, always as a whole, even before printing.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// The configuration's errors.
     pub fn resolve(&self, role: Role, layers: &[&str]) -> Result<Request, ConfigError> {
         let raw = ConfigFile::read(self.config.as_deref(), self.listen, self.data.as_deref())?;
         let config = raw.check(role, layers)?;
@@ -61,8 +61,8 @@ impl Options {
     }
 }
 
-/// The main function of a service: does what `options` ask for, and serves with `serve`. Exit status 0 after
-/// a clean end, 1 where the service failed, 2 where its configuration is of no use.
+/// The main function of a service: handles `options`, and serves with `serve`. Exit status 0 after a clean
+/// end, 1 for a failed service, 2 for an invalid configuration.
 pub fn main(
     options: &Options,
     role: Role,
@@ -70,7 +70,7 @@ pub fn main(
     serve: impl FnOnce(&Config) -> Result<(), Box<dyn Error + Send + Sync>>,
 ) -> ExitCode {
     let failed = |error: &dyn Error, status: u8| {
-        // Nothing can be done where standard error is closed.
+        // Nothing can be done if standard error is closed.
         let _ = writeln!(io::stderr(), "error: {}", chain(error));
         ExitCode::from(status)
     };

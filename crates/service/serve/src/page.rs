@@ -1,4 +1,4 @@
-//! Pages that services add to the HTTP address beside `/metrics`.
+//! Pages of services on the HTTP address, in addition to `/metrics`.
 
 use std::{collections::BTreeMap, fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
@@ -18,7 +18,7 @@ use axum::{
 /// Bytes of a query string.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// What a page answers.
+/// Response of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageAnswer {
     /// The content.
@@ -28,9 +28,9 @@ pub enum PageAnswer {
         /// Its bytes.
         bytes: Vec<u8>,
     },
-    /// There is nothing of the kind, and why.
+    /// Nothing was found, and why.
     NotFound(String),
-    /// The query makes no sense, and why.
+    /// The query is invalid, and why.
     Invalid(String),
 }
 
@@ -44,7 +44,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page at `path`. `answer` gets the parameters of the query, as they are, without any decoding.
+    /// The page at `path`. `answer` gets the query's parameters without decoding.
     pub fn new<F>(
         path: &'static str,
         answer: impl Fn(BTreeMap<String, String>) -> F + Send + Sync + 'static,
@@ -86,11 +86,10 @@ async fn respond(answering: Answering) -> Response {
     }
 }
 
-/// What programs ask for, which says nothing that a stranger's page could use; scrapers and probes use any
-/// name.
+/// Pages for programs, without data that another site's page could use; scrapers and probes use any name.
 const FOR_ALL: [&str; 3] = ["/metrics", "/healthz", "/livez"];
 
-/// The names of the configuration.
+/// The configured names.
 #[derive(Clone, Debug)]
 pub(crate) struct PageHosts(Arc<[String]>);
 
@@ -110,17 +109,17 @@ impl PageHosts {
             || self.0.contains(&name)
     }
 
-    /// Whether all that a request says of whom it is for is one of ours, and it says so once.
+    /// Whether the request's host names are all ours and unambiguous.
     fn takes(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
-        // Names of users before an `@` are no part of the header.
+        // User names before an `@` are not allowed in the header.
         let host = host.to_str().ok().filter(|host| !host.contains('@'));
         let host = host.and_then(|host| host.parse::<Authority>().ok());
         host.is_some_and(|host| self.has(&host)) && uri.authority().is_none_or(|asked| self.has(asked))
     }
 
-    /// Lets a request through to its page.
+    /// Passes a request to its page.
     pub(crate) async fn pass(self, request: Request, next: Next) -> Response {
         if FOR_ALL.contains(&request.uri().path()) || self.takes(request.uri(), request.headers()) {
             return next.run(request).await;

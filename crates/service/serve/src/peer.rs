@@ -1,20 +1,19 @@
-//! Who is at the other end of a connection, as far as admission is concerned.
+//! The peer of a connection, for admission.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-/// Bits of an IPv6 address that its holder can choose at will.
+/// Bits of an IPv6 address that its owner can choose freely.
 const HOST_BITS_V6: u32 = 64;
 
-/// The address of a peer. All addresses of an IPv6 network of 64 bits are one peer: whoever has one of them
-/// has all.
+/// A peer's address. All addresses of a 64-bit IPv6 network are one peer: the owner of one has all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer(IpAddr);
 
 impl Peer {
-    /// Where nothing is known, as in tests without a connection.
+    /// An unknown peer, as in tests without a connection.
     pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// Whether it is on the loopback network.
@@ -22,7 +21,7 @@ impl Peer {
     pub fn is_loopback(self) -> bool {
         match self.0 {
             IpAddr::V4(address) => address.is_loopback(),
-            // What is left of ::1 without its host bits.
+            // ::1 without its host bits.
             IpAddr::V6(address) => address.is_unspecified(),
         }
     }

@@ -1,6 +1,5 @@
-//! Files that are read again when they change: certificates, keys, authorities, tokens' keys. Whoever renews
-//! them swaps a symbolic link or writes a new file; both are found by looking at what the files say, and at
-//! once after SIGHUP.
+//! Files that are reread on changes: certificates, keys, authorities, token keys. A renewal swaps a symbolic
+//! link or writes a new file. Comparing contents detects both, and SIGHUP triggers it at once.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,17 +15,17 @@ use crate::{
     tasks::{blocking, keep},
 };
 
-/// How often the files are looked at.
+/// Interval of the checks.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Results of a reload, as the metric has them.
+/// Results of a reload, for the metric.
 const RESULTS: [&str; 2] = ["failed", "reloaded"];
 
-/// Everything of which files are read again.
+/// All kinds of reloaded files.
 const KINDS: [&str; 5] = ["client_tls", "jwks", "rules", "tls", "token"];
 
-/// Reads `files` again whenever they change, for as long as the runtime lives. Where `load` fails, nothing
-/// changes: what was good stays in force. Call it within the runtime.
+/// Rereads `files` on changes while the runtime lives. If `load` fails, the last valid state stays in force.
+/// Call it within the runtime.
 pub fn watch<E: std::error::Error + 'static>(
     kind: &'static str,
     files: Vec<PathBuf>,
@@ -38,8 +37,8 @@ pub fn watch<E: std::error::Error + 'static>(
     keep(kind, move || poll(kind, files.clone(), reloads.clone(), load.clone()));
 }
 
-/// Has the files of a client of TLS followed in the same way, and tells when their certificates end. Call it
-/// within the runtime.
+/// Follows a TLS client's files in the same way, and reports the end of their certificates. Call it within
+/// the runtime.
 pub fn watch_client(client: &TlsClient, metrics: &Metrics) {
     let (client, expiry) = (client.clone(), Expiry::new(metrics));
     let note =
@@ -52,7 +51,7 @@ pub fn watch_client(client: &TlsClient, metrics: &Metrics) {
     });
 }
 
-/// Reads again what `load` reads, in what way ever it fails.
+/// Rereads the files, however it fails.
 type Load<F> = Arc<Mutex<F>>;
 
 async fn poll<F: FnMut() -> Result<(), String> + Send>(
@@ -64,7 +63,7 @@ async fn poll<F: FnMut() -> Result<(), String> + Send>(
     let mut hangup = signal(SignalKind::hangup()).ok();
     let load = || load.lock()();
     let mut seen = contents(&files).await;
-    // What was read at the start may have been older than that. If it is of no use, the next change tells.
+    // The contents read at the start may be older. If they are invalid, the next change reports it.
     let _ = load();
     loop {
         let is_asked = next(&mut hangup).await;
@@ -87,7 +86,7 @@ async fn poll<F: FnMut() -> Result<(), String> + Send>(
     }
 }
 
-/// The counters, all there from the start as zeros.
+/// The counters, all present from the start as zeros.
 pub(crate) fn counters(metrics: &Metrics) -> IntCounterVec {
     let reloads = metrics.counters(
         "antares_reloads_total",
@@ -100,7 +99,7 @@ pub(crate) fn counters(metrics: &Metrics) -> IntCounterVec {
     reloads
 }
 
-/// Until it is time to look; whether somebody asked for it.
+/// Waits for the next check; returns whether a signal requested it.
 async fn next(hangup: &mut Option<Signal>) -> bool {
     let Some(hangup) = hangup else {
         tokio::time::sleep(STEP).await;
@@ -112,7 +111,7 @@ async fn next(hangup: &mut Option<Signal>) -> bool {
     }
 }
 
-/// What the files say, none where one cannot be read; none at all where there is no thread to look.
+/// Contents of the files, each none if unreadable; none at all if no thread is available.
 async fn contents(files: &[PathBuf]) -> Option<Vec<Option<Vec<u8>>>> {
     let files = files.to_vec();
     let read = move || files.iter().map(|path| crate::tls::read(path).ok()).collect();

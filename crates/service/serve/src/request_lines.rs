@@ -1,12 +1,12 @@
-//! The lines of requests of HTTP/1.1 as they come. The library takes lines that end in LF alone, a length
-//! beside chunks, and no host or two, which a proxy in front may read otherwise: here such a line is made one
-//! that the library refuses with 400. A head whose last line is wrong is left to who answers it.
+//! Checks lines of HTTP/1.1 requests. The library accepts lines that end in LF alone, a length beside chunks,
+//! and a missing or second host. A proxy may interpret those differently, so this makes such a line one that
+//! the library refuses with 400. A head with an error in its last line is left to the handler.
 
 use std::{mem, sync::Arc};
 
 use crate::{connections::Link, limits::HEADER_BYTES_MAX};
 
-/// What comes next.
+/// The expected input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     /// The first line of a request.
@@ -16,21 +16,21 @@ enum Next {
     Data(u64),
     ChunkSize,
     Trailer,
-    /// No line that counts: another protocol, or what the library refuses by itself.
+    /// Nothing to check: another protocol, or input that the library refuses.
     Anything,
 }
 
-/// Where a connection is.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct RequestLines {
     link: Arc<Link>,
     next: Next,
-    /// What there is of a line.
+    /// The partial line.
     line: Vec<u8>,
     head: Head,
 }
 
-/// What the head of a request says of its body.
+/// A request head's description of its body.
 #[derive(Debug, Default)]
 struct Head {
     length: Option<u64>,
@@ -45,7 +45,7 @@ impl RequestLines {
         Self { link, next: Next::default(), line: Vec::new(), head: Head::default() }
     }
 
-    /// Follows `bytes`. A line that is ambiguous ends in a byte that no line may have.
+    /// Follows `bytes`. Ends an ambiguous line with an invalid byte.
     pub(crate) fn follow(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() && self.next != Next::Anything {
             let count = match self.next {
@@ -63,7 +63,7 @@ impl RequestLines {
             0 => Next::Start,
             left => Next::Data(left),
         };
-        // No more than there is.
+        // Bounded by what is there.
         usize::try_from(count).unwrap_or(there)
     }
 
@@ -87,7 +87,7 @@ impl RequestLines {
         end + 1
     }
 
-    /// What comes behind `line`; none if it must not be.
+    /// The input after `line`; none if the line is invalid.
     fn after_line(&mut self, line: &[u8]) -> Option<Next> {
         Some(match self.next {
             Next::Start if line.is_empty() => Next::Start,
@@ -102,7 +102,7 @@ impl RequestLines {
                 let size = line.split(|&byte| byte == b';').next().and_then(|size| str::from_utf8(size).ok());
                 match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok()) {
                     Some(0) => Next::Trailer,
-                    // Its line ends behind it.
+                    // Includes the line end after it.
                     Some(size) => Next::Data(size.saturating_add(2)),
                     None => Next::Anything,
                 }
@@ -148,7 +148,7 @@ mod tests {
     const HEAD: &str = "POST / HTTP/1.1\r\nHost: x\r\n";
     const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-    /// Whether the lines of `text` are left as they are, however it is cut.
+    /// Whether the lines of `text` stay unchanged, however it is split.
     fn passes(text: &str) -> bool {
         let whole = [text.len(), 1].map(|cut| {
             let place =
@@ -184,7 +184,7 @@ mod tests {
         ];
         for first in &good {
             assert!(passes(first), "{first:?}");
-            // Behind it, on the same connection.
+            // Following it on the same connection.
             let is_other = first.starts_with("PRI");
             bad.iter().for_each(|bad| assert_eq!(passes(&format!("{first}{bad}")), is_other, "{bad:?}"));
         }

@@ -1,21 +1,21 @@
-//! Which call needs which role. A call without a row is nobody's.
+//! Roles that calls need. A call without a row is forbidden to all.
 
 use antares_config::CallerRole;
 
-/// What a call needs where callers are asked who they are.
+/// Need of a call where callers must authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: probes.
     Nothing,
-    /// To be known.
+    /// Authentication.
     Known,
     /// A role.
     Role(CallerRole),
-    /// More than anybody has: no row says what.
+    /// Forbidden: it has no row.
     Never,
 }
 
-/// What a call of `method` needs, such as `antares.v1.RunnerService/Execute`.
+/// The need of `method`, such as `antares.v1.RunnerService/Execute`.
 #[must_use]
 pub fn need(method: &str) -> Need {
     let Some((service, call)) = method.split_once('/') else { return Need::Known };
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn calls_without_a_row_are_nobody_s() {
         assert_eq!(need("antares.v1.CompilerService/DropEverything"), Need::Never);
-        // What is no method of ours is answered UNIMPLEMENTED, to those who are known.
+        // Unknown methods return UNIMPLEMENTED, to authenticated callers.
         assert_eq!(need("_OTHER"), Need::Known);
     }
 }

@@ -1,5 +1,4 @@
-//! Binds, serves and drains: one gRPC listener for any set of services, with health, reflection and metrics
-//! beside them.
+//! Binds, serves and drains: one gRPC listener for any set of services, plus health, reflection and metrics.
 
 use std::{
     future::Future,
@@ -39,45 +38,43 @@ use crate::{
     web::WebLayer,
 };
 
-/// How often draining looks whether calls are in progress.
+/// Interval of checks for calls in progress while draining.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// How long the statuses of calls that the end of the process ends may take to be sent: a quarter of the grace,
-/// and at most this.
+/// Time to send the statuses of calls that the end of the process ends: a quarter of the grace, at most this.
 const ANSWERS_SENT: Duration = Duration::from_secs(2);
 
-/// What a process serves.
+/// Contents of a server.
 #[derive(Debug)]
 pub struct App {
-    /// The services.
     pub routes: Routes,
     /// Their full names, for health.
     pub services: Vec<&'static str>,
     /// Their encoded descriptor set.
     pub descriptors: &'static [u8],
-    /// Pages beside `/metrics`.
+    /// Pages in addition to `/metrics`.
     pub pages: Vec<Page>,
 }
 
-/// Who may call, and what is kept of it.
+/// Authentication, authorization and accounting.
 #[derive(Clone, Copy, Debug)]
 pub struct Callers<'a> {
-    /// How the listener encrypts, if it does.
+    /// TLS of the listener, if enabled.
     pub tls: Option<&'a Tls>,
-    /// Who is who.
+    /// Authentication and rules.
     pub auth: &'a Auth,
-    /// Who administers, beside whom it lets.
+    /// Administrators in addition to those of `auth`.
     pub admin: &'a AdminAccess,
-    /// What tenants may use up, and what they see of each other.
+    /// Quotas and isolation of tenants.
     pub tenancy: &'a Tenancy,
-    /// Where the audit log goes.
+    /// Target of the audit log.
     pub audit: &'a Audit,
-    /// Where rules and quotas are read again, if they are.
+    /// Source of reloaded rules and quotas, if any.
     pub source: Option<&'a CallerSource>,
 }
 
 impl<'a> Callers<'a> {
-    /// As `config` says.
+    /// From `config`.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
         let Config { tls, auth, admin, tenancy, audit, callers, .. } = config;
@@ -85,51 +82,48 @@ impl<'a> Callers<'a> {
     }
 }
 
-/// Why a server could not start or stopped.
+/// Why a server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {key} {address}")]
     Bind {
         /// The key of the configuration.
         key: &'static str,
-        /// The address.
         address: SocketAddr,
-        /// What the system says.
         source: io::Error,
     },
-    /// The socket of administrators cannot be had.
+    /// The admin socket cannot be bound.
     #[error("admin.socket {path}: {source}")]
     Socket {
-        /// Where it was to be.
         path: PathBuf,
-        /// What the system says, or what is wrong with the place.
+        /// The error of the system, or the problem of the path.
         source: io::Error,
     },
-    /// Nobody can call any more.
+    /// The listener has ended.
     #[error("the listener has ended")]
     Ended,
     /// The descriptors of the services do not decode.
     #[error("the descriptors of the services do not decode")]
     Descriptors(#[from] prost::DecodeError),
-    /// They do not fit together.
+    /// The descriptors do not fit together.
     #[error("the descriptors of the services do not fit together")]
     Forms(#[from] prost_reflect::DescriptorError),
-    /// The files of TLS are of no use.
+    /// The TLS files are invalid.
     #[error("[tls]")]
     Tls(#[from] TlsError),
     /// The audit log cannot be opened.
     #[error("audit.target")]
     Audit(#[source] io::Error),
-    /// The keys of tokens are of no use.
+    /// The token keys are invalid.
     #[error("auth.jwks")]
     Jwks(#[from] JwksError),
-    /// Reflection cannot be offered for these descriptors.
+    /// Reflection does not support these descriptors.
     #[error("reflection cannot be offered")]
     Reflection(#[from] reflection::Error),
 }
 
-/// A server that is bound and does not serve yet.
+/// A bound server that does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     listen: Listen,
@@ -149,10 +143,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both listeners. The services are NOT_SERVING until [`Health::set`] says otherwise.
+    /// Binds both listeners. Services are NOT_SERVING until [`Health::set`] changes that.
     ///
     /// # Errors
-    /// An address cannot be had, or files of TLS are of no use.
+    /// An address cannot be bound, or TLS files are invalid.
     pub async fn bind(
         listen: &Listen,
         callers: Callers<'_>,
@@ -174,7 +168,7 @@ impl Server {
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
-                // What the details of errors are.
+                // Types of errors' details.
                 .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
                 .with_service_name("grpc.health.v1.Health");
@@ -223,37 +217,36 @@ impl Server {
         })
     }
 
-    /// Where gRPC is served.
+    /// The gRPC address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where gRPC-web and JSON are served, if they are.
+    /// The address of gRPC-web and JSON, if enabled.
     #[must_use]
     pub fn web_address(&self) -> Option<SocketAddr> {
         self.web_address
     }
 
-    /// Where `/metrics` and `/healthz` are served, if they are.
+    /// The address of `/metrics` and `/healthz`, if enabled.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// To say which services serve.
+    /// For setting the health of services.
     #[must_use]
     pub fn health(&self) -> Health {
         self.health.clone()
     }
 
-    /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may
-    /// end. Returns when they have, or when the grace is over, whatever peers do. What is still open then
-    /// ends with the runtime.
+    /// Serves until `stop`, then drains: health turns NOT_SERVING, the listener closes, calls in progress may
+    /// end. Returns when they have, or when the grace is over, whatever peers do. The runtime's end closes
+    /// the rest.
     ///
     /// # Errors
-    /// The listener ended by itself: the rest is drained all the same, and whoever watches starts the process
-    /// anew.
+    /// The listener ended by itself: the rest is drained all the same, and a supervisor restarts the process.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
         let closing = self.layers.closing();
@@ -270,7 +263,7 @@ impl Server {
         if let Some(socket) = self.admin {
             let most = admin_socket::CONNECTIONS_MAX;
             let places = Arc::new(Connections::new("admin", most, most, &self.metrics));
-            // It ends with the process: who tells it to drain may watch it drain.
+            // It ends with the process: an operator who starts the drain may watch it.
             let calls = admin_socket::serve(socket, listen.clone(), places, service.clone(), closing.clone());
             tokio::spawn(calls);
         }
@@ -331,7 +324,7 @@ async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener,
     Ok((listener, bound))
 }
 
-/// Until `task` ends, if there is one.
+/// Waits for the end of `task`, if any.
 async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
     match task {
         Some(task) => drop(task.await),
@@ -339,7 +332,7 @@ async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
     }
 }
 
-/// Until no call is in progress and connections had a moment to close, which is true, or until `grace` is over.
+/// Waits until no call is in progress and connections had a moment to close (true), or until `grace` is over.
 async fn quiet(layers: &Layers, grace: Duration) -> bool {
     let end = Instant::now() + grace;
     let mut idle_since = None;
@@ -355,10 +348,10 @@ async fn quiet(layers: &Layers, grace: Duration) -> bool {
     false
 }
 
-/// Ends this process as SIGTERM does. Once: a second signal would end it at once.
+/// Ends this process like SIGTERM, but only once: a second signal would kill it.
 ///
 /// # Errors
-/// The system does not let it.
+/// The system does not allow it.
 pub fn drain() -> io::Result<()> {
     static IS_DRAINING: AtomicBool = AtomicBool::new(false);
     if IS_DRAINING.swap(true, Ordering::AcqRel) {
@@ -367,10 +360,10 @@ pub fn drain() -> io::Result<()> {
     Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?)
 }
 
-/// Until SIGTERM or SIGINT. A second one ends the process at once.
+/// Waits for SIGTERM or SIGINT. A second one ends the process at once.
 ///
 /// # Errors
-/// Signals cannot be had.
+/// Signals are unavailable.
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

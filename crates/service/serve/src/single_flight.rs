@@ -1,4 +1,4 @@
-//! Equal work at the same time is done once: one leader, any number of waiters.
+//! Deduplicates concurrent equal work: one leader, any number of waiters.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ pub struct SingleFlight<K: Clone + Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
 }
 
-/// What becomes of the work when a caller goes away for whom it is done.
+/// What happens to the work when a caller goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrop {
-    /// It goes on to its end.
+    /// It continues to its end.
     GoesOn,
     /// It ends with the last caller.
     EndsAlone,
@@ -53,11 +53,11 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// What the work under `key` gives: work that is in progress already, or else `work`. The work runs in a
-    /// task of its own, so that callers who go away do not end it. Nothing is remembered: the next call after
-    /// the end works again.
+    /// The result of the work under `key`: the one in progress, or else a new `work`. It runs in its own
+    /// task, so that callers who go away do not end it. Results are not cached: the next call after the end
+    /// starts over.
     ///
-    /// `None` if the work ended without a value, that is, panicked.
+    /// `None` if the work panicked.
     pub async fn join<F>(&self, key: K, work: impl FnOnce() -> F) -> Option<V>
     where
         F: Future<Output = V> + Send + 'static,
@@ -65,7 +65,7 @@ where
         self.join_until(key, OnDrop::GoesOn, work).await
     }
 
-    /// As [`SingleFlight::join`], for a caller that may end the work by going away.
+    /// Like [`SingleFlight::join`], for a caller that may end the work by going away.
     pub async fn join_until<F>(&self, key: K, leaving: OnDrop, work: impl FnOnce() -> F) -> Option<V>
     where
         F: Future<Output = V> + Send + 'static,
@@ -76,8 +76,8 @@ where
         value.clone()
     }
 
-    /// Waits until the work under `key` has more callers than the one that began it, or [`SingleFlight::wake`] is
-    /// called. For that work itself.
+    /// Waits until the work under `key` has a second caller, or [`SingleFlight::wake`] is called. For that
+    /// work itself.
     pub async fn until_woken(&self, key: &K) {
         let hurry = self.shared.flying.lock().get(key).map(|flight| flight.hurry.clone());
         if let Some(hurry) = hurry {
@@ -85,14 +85,14 @@ where
         }
     }
 
-    /// Wakes the work under `key` if it waits to be hurried, now or later.
+    /// Wakes the work under `key` if it waits for that, now or later.
     pub fn wake(&self, key: &K) {
         if let Some(flight) = self.shared.flying.lock().get(key) {
             flight.hurry.notify_one();
         }
     }
 
-    /// Calls that found their work in progress, since the start.
+    /// Calls that joined work in progress, since the start.
     #[must_use]
     pub fn joined_total(&self) -> u64 {
         self.shared.joined.load(Ordering::Relaxed)
@@ -120,9 +120,9 @@ where
         let task = tokio::spawn(
             async move {
                 let value = work.await;
-                // First off the list, then told: who asks after the answer begins anew.
+                // Removal precedes the result: a caller that arrives after it starts over.
                 drop(landing);
-                // Nobody may be left to hear it.
+                // The receiver may be gone.
                 let _ = sender.send(Some(value));
             }
             .instrument(Span::current()),
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// A caller that waits for a flight.
+/// A caller waiting for a flight.
 struct Waiter<K: Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
@@ -153,7 +153,7 @@ impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
         if flight.waiters > 0 || self.leaving == OnDrop::GoesOn {
             return;
         }
-        // Off the list at once: who asks now begins anew.
+        // Removed at once: a caller that arrives now starts over.
         let ended = flying.remove(&self.key);
         drop(flying);
         if let Some(task) = ended.and_then(|flight| flight.task) {
@@ -162,7 +162,7 @@ impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
     }
 }
 
-/// Takes the flight off the list, also when it ends in a panic.
+/// Removes the flight, also after a panic.
 struct Landing<K: Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(second.await, Some(7));
     }
 
-    /// Work that does not end, and says when it is given up.
+    /// Endless work that signals its cancellation.
     fn endless(
         flights: &SingleFlight<u8, u8>,
         leaving: OnDrop,
@@ -267,7 +267,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(given_up.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
         drop(second);
-        // The next one begins anew, although the end has not come yet.
+        // The next one starts over, although the end has not come yet.
         assert_eq!(flights.join(1, || async { 8 }).await, Some(8));
         assert!(given_up.await.is_err());
     }
@@ -300,7 +300,7 @@ mod tests {
         };
         let (mut first, mut other) = (Box::pin(patient(1)), Box::pin(patient(2)));
         assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut other).is_pending());
-        // Before the work has begun to wait: told all the same.
+        // The wake precedes the wait, and still counts.
         flights.wake(&2);
         assert_eq!(other.await, Some(2));
         tokio::task::yield_now().await;

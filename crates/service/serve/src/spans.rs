@@ -1,4 +1,4 @@
-//! Spans on their way to the collector: those that it does not get are counted.
+//! Spans on their way to the collector, with a count of lost ones.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -17,10 +17,10 @@ use crate::{
     metrics::{Metrics, set_total},
 };
 
-/// Spans that wait to be sent.
+/// Queued spans.
 static WAITING: AtomicU64 = AtomicU64::new(0);
 
-/// Spans by what became of them.
+/// Spans by result.
 static RESULTS: [(&str, AtomicU64); 3] =
     [("dropped", AtomicU64::new(0)), ("failed", AtomicU64::new(0)), ("sent", AtomicU64::new(0))];
 
@@ -28,7 +28,7 @@ fn count(result: usize, spans: u64) {
     RESULTS[result].1.fetch_add(spans, Ordering::Relaxed);
 }
 
-/// Exports them.
+/// Exports the counts.
 pub(crate) fn watch(metrics: &Metrics) {
     let help = "Spans by what became of them: dropped ones found a full queue, failed ones no collector.";
     let spans = metrics.counters("antares_trace_spans_total", help, &["result"]);
@@ -39,7 +39,7 @@ pub(crate) fn watch(metrics: &Metrics) {
     });
 }
 
-/// Drops spans that find as many waiting as may wait.
+/// Drops spans when the queue is full.
 #[derive(Debug)]
 pub(crate) struct Bounded<P>(pub(crate) P);
 
@@ -69,7 +69,7 @@ impl<P: SpanProcessor> SpanProcessor for Bounded<P> {
     }
 }
 
-/// Counts what an exporter sends.
+/// Counts the spans that an exporter sends.
 #[derive(Debug)]
 pub(crate) struct Counted<E>(pub(crate) E);
 

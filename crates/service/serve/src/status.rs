@@ -1,4 +1,4 @@
-//! The only place that knows gRPC status codes: a [`Fault`] says what went wrong, and becomes a status with
+//! The only file that knows gRPC status codes: a [`Fault`] describes an error, and becomes a status with
 //! details.
 
 use std::{collections::HashMap, error::Error, io, time::Duration};
@@ -9,13 +9,13 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// `ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "antares.v1";
 
-/// The reason of a call whose deadline passed.
+/// The reason for a call past its deadline.
 pub const CALL_DEADLINE: &str = "CALL_DEADLINE";
 
-/// An error on its way to a caller: a reason from a closed set, words for people, and details for programs.
+/// An error for a caller: a reason from a closed set, a message for people, and details for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    // Boxed: it travels in the error of many small functions.
+    // Boxed: it is the error type of many small functions.
     facts: Box<Facts>,
 }
 
@@ -51,19 +51,19 @@ impl Fault {
         self
     }
 
-    /// INVALID_ARGUMENT: the request is wrong whatever the state of the server.
+    /// INVALID_ARGUMENT: the request is invalid, whatever the server's state.
     #[must_use]
     pub fn invalid(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, reason, message)
     }
 
-    /// INVALID_ARGUMENT: `field` of the request is wrong, and why.
+    /// INVALID_ARGUMENT: `field` of the request is invalid, with the reason.
     #[must_use]
     pub fn field(reason: &'static str, field: &str, problem: &str) -> Self {
         Self::invalid(reason, format!("{field} {problem}")).violation(field, problem)
     }
 
-    /// FAILED_PRECONDITION: this server as it is configured cannot do it, and a retry will not help.
+    /// FAILED_PRECONDITION: this server's configuration does not allow it, and a retry does not help.
     #[must_use]
     pub fn precondition(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, reason, message)
@@ -75,7 +75,7 @@ impl Fault {
         Self::new(Code::PermissionDenied, reason, message)
     }
 
-    /// NOT_FOUND: the resource `name` of type `kind` is not there.
+    /// NOT_FOUND: the resource `name` of type `kind` does not exist.
     #[must_use]
     pub fn not_found(reason: &'static str, kind: &'static str, name: impl Into<String>) -> Self {
         let name = name.into();
@@ -84,102 +84,101 @@ impl Fault {
         fault
     }
 
-    /// RESOURCE_EXHAUSTED: there is no room now; come back after `retry_after`.
+    /// RESOURCE_EXHAUSTED: no capacity now; retry after `retry_after`.
     #[must_use]
     pub fn exhausted(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
         Self::new(Code::ResourceExhausted, reason, message).with_retry(retry_after)
     }
 
-    /// RESOURCE_EXHAUSTED: there is no room, and waiting makes none.
+    /// RESOURCE_EXHAUSTED: no capacity, and waiting does not help.
     pub(crate) fn used_up(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::ResourceExhausted, reason, message)
     }
 
-    /// UNAVAILABLE: it failed and may work the next time, after `retry_after`.
+    /// UNAVAILABLE: a transient failure; retry after `retry_after`.
     #[must_use]
     pub fn unavailable(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
         Self::new(Code::Unavailable, reason, message).with_retry(retry_after)
     }
 
-    /// UNAUTHENTICATED: who calls is not known, or not proven.
+    /// UNAUTHENTICATED: the caller is unknown or unproven.
     #[must_use]
     pub fn unauthenticated(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Unauthenticated, reason, message)
     }
 
-    /// ABORTED: it was given up; begin again from the start.
+    /// ABORTED: it was cancelled; start over.
     #[must_use]
     pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Aborted, reason, message)
     }
 
-    /// DEADLINE_EXCEEDED: the deadline of the call passed.
+    /// DEADLINE_EXCEEDED: the call's deadline passed.
     #[must_use]
     pub fn call_deadline() -> Self {
         Self::new(Code::DeadlineExceeded, CALL_DEADLINE, "the deadline of the call passed")
     }
 
-    /// DEADLINE_EXCEEDED: a time that the server gives was over before the caller had done its part.
+    /// DEADLINE_EXCEEDED: the caller exceeded a timeout of the server.
     #[must_use]
     pub fn late(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::DeadlineExceeded, reason, message)
     }
 
-    /// RESOURCE_EXHAUSTED: it is larger than a limit, and a retry will not help.
+    /// RESOURCE_EXHAUSTED: it exceeds a size limit, and a retry does not help.
     #[must_use]
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::used_up(TOO_LARGE, message)
     }
 
-    /// INTERNAL with a reason of its own: a fault of ours that callers may want to tell from others.
+    /// INTERNAL with its own reason: an internal error that callers may want to distinguish.
     #[must_use]
     pub fn failed(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Internal, reason, message)
     }
 
-    /// INTERNAL: a fault of ours. The particulars go to the log, here and nowhere else, and not to the
-    /// caller.
+    /// INTERNAL: an internal error. Logs the details here, and does not reveal them to the caller.
     #[must_use]
     pub fn internal(error: &dyn Error) -> Self {
         tracing::error!(error = chain(error), "internal error");
         Self::logged()
     }
 
-    /// INTERNAL: a fault of ours whose particulars are in the log already.
+    /// INTERNAL: an internal error with details already in the log.
     #[must_use]
     pub fn logged() -> Self {
         Self::new(Code::Internal, "INTERNAL", "internal error; the server's log has the particulars")
     }
 
-    /// The same in other words.
+    /// The same with another message.
     #[must_use]
     pub fn reworded(mut self, message: impl Into<String>) -> Self {
         self.facts.message = message.into();
         self
     }
 
-    /// Adds a field of the request and what is wrong with it.
+    /// Adds a field of the request and its problem.
     #[must_use]
     pub fn violation(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
         self.facts.violations.push((field.into(), problem.into()));
         self
     }
 
-    /// Adds whose quota is used up, and which.
+    /// Adds the exhausted quota and its owner.
     #[must_use]
     pub fn quota(mut self, subject: impl Into<String>, problem: impl Into<String>) -> Self {
         self.facts.quota = Some((subject.into(), problem.into()));
         self
     }
 
-    /// Adds a fact for programs.
+    /// Adds a detail for programs.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// The words for people.
+    /// The message for people.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.facts.message
@@ -195,8 +194,8 @@ impl Fault {
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
         let facts = *fault.facts;
-        // Statuses travel in headers, which peers limit to 8 KiB and more: what callers wrote must not break
-        // the call.
+        // Statuses travel in headers, which peers limit to 8 KiB or more: callers' text must not break the
+        // call.
         let metadata = facts.metadata.into_iter().map(|(key, value)| (key, shorten(value, DETAIL_BYTES_MAX)));
         let mut details =
             ErrorDetails::with_error_info(facts.reason, ERROR_DOMAIN, metadata.collect::<HashMap<_, _>>());
@@ -216,7 +215,7 @@ impl From<Fault> for Status {
         }
         let mut status = Status::with_error_details(facts.code, message(facts.message), details);
         if let Some(delay) = facts.retry_after {
-            // What gRPC's own retries wait for.
+            // For gRPC's built-in retries.
             let ms = u64::try_from(delay.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
             status.metadata_mut().insert(PUSHBACK, ms.into());
         }
@@ -224,26 +223,25 @@ impl From<Fault> for Status {
     }
 }
 
-/// Metadata that says to clients of gRPC when to try again, milliseconds.
+/// Metadata with the retry delay for gRPC clients, milliseconds.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// Bytes of the words of a status as they travel: three for each that is not printable ASCII.
+/// Encoded bytes of a status message: three for each character that is not printable ASCII.
 const MESSAGE_BYTES_MAX: usize = 1_500;
 
-/// Fields of a request that a status blames.
+/// Request fields that a status names.
 const VIOLATIONS_MAX: usize = 8;
 
 /// Bytes of the name of such a field.
 const FIELD_BYTES_MAX: usize = 96;
 
-/// Bytes of any other text among the details.
+/// Bytes of any other text in the details.
 const DETAIL_BYTES_MAX: usize = 160;
 
-/// How the framework begins what it says of bytes that are no message of the type asked for. It calls that
-/// INTERNAL.
+/// The prefix of the framework's error for undecodable messages, which it reports as INTERNAL.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
-/// What reading a stream of the caller's failed with: the caller's mistake where the framework blames the
+/// Converts an error from reading a caller's stream: the caller's error where the framework blames the
 /// server.
 #[must_use]
 pub fn caller_s(status: Status) -> Status {
@@ -255,14 +253,14 @@ pub fn caller_s(status: Status) -> Status {
 
 const BROKEN_OFF: &str = "the request broke off";
 
-/// What reading the body of a request failed with: its caller sent what is no HTTP, or has gone.
+/// Converts an error from reading a request's body: the caller sent invalid HTTP, or has gone away.
 pub(crate) fn body_failed(error: hyper::Error) -> Status {
     let kind = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     match kind {
         Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
             Fault::invalid("MESSAGE_MALFORMED", format!("the body is no HTTP: {}", chain(&error))).into()
         }
-        // The framework takes CANCELLED for a good end.
+        // The framework takes CANCELLED for a normal end.
         _ => Status::aborted(BROKEN_OFF),
     }
 }
@@ -273,18 +271,18 @@ pub fn closing() -> Status {
     Status::new(Code::Unavailable, "the server stops: resume with another one what has no answer")
 }
 
-/// As [`caller_s`], for an answer that has nothing but its status.
+/// Like [`caller_s`], for a response with only a status.
 pub(crate) fn caller_error(headers: &http::HeaderMap) -> Option<Status> {
     let status = Status::from_header_map(headers)?;
     match status.code() {
         Code::Internal => Some(caller_s(status)).filter(|status| status.code() != Code::Internal),
-        // Without a reason, as whoever stands in between says it.
+        // Without a reason, like a status from a proxy.
         Code::Aborted if status.message() == BROKEN_OFF => Some(Status::cancelled(BROKEN_OFF)),
         _ => None,
     }
 }
 
-/// `text` as long as a header may be made of it.
+/// `text`, truncated for a header.
 fn message(text: String) -> String {
     let mut bytes = 0;
     let travels =
@@ -306,14 +304,14 @@ fn shorten(mut text: String, most: usize) -> String {
     text
 }
 
-/// `error` and everything behind it, on one line.
+/// `error` and its causes, on one line.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         let cause = error.to_string();
-        // Some errors tell their cause themselves.
+        // Some errors already include their cause.
         if !text.ends_with(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
@@ -323,7 +321,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Whether a service of the library's says that it does not know what was asked for.
+/// Whether a library's service reports an unknown name.
 pub(crate) fn is_not_found(status: &Status) -> bool {
     status.code() == Code::NotFound
 }
@@ -354,17 +352,17 @@ pub(crate) fn code_label(code: Code) -> &'static str {
 /// The reason of messages above the limit.
 pub(crate) const TOO_LARGE: &str = "MESSAGE_TOO_LARGE";
 
-/// The label of the code in `headers` or trailers, if there is one.
+/// The label of the code in `headers` or trailers, if any.
 pub(crate) fn code_in(headers: &http::HeaderMap) -> Option<&'static str> {
     headers.get("grpc-status").map(|value| code_label(Code::from_bytes(value.as_bytes())))
 }
 
-/// What HTTP says where gRPC says the code in `headers` or trailers; OK without one.
+/// The HTTP status for the gRPC code in `headers` or trailers; OK without one.
 pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
     let code = headers.get("grpc-status").map_or(Code::Ok, |value| Code::from_bytes(value.as_bytes()));
     match code {
         Code::Ok => http::StatusCode::OK,
-        // Of a body that breaks off, nobody may be left to read it.
+        // The reader of an interrupted body may be gone.
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::Cancelled => {
             http::StatusCode::BAD_REQUEST
         }
@@ -372,7 +370,7 @@ pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
         Code::PermissionDenied => http::StatusCode::FORBIDDEN,
         Code::NotFound => http::StatusCode::NOT_FOUND,
         Code::AlreadyExists | Code::Aborted => http::StatusCode::CONFLICT,
-        // Sent again it is as large.
+        // A retry would be as large.
         Code::ResourceExhausted if reason_in(headers).is_some_and(|reason| reason == TOO_LARGE) => {
             http::StatusCode::PAYLOAD_TOO_LARGE
         }
@@ -384,27 +382,27 @@ pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
     }
 }
 
-/// Seconds after which whoever was told so in `headers` or trailers may come back.
+/// Seconds of the retry delay in `headers` or trailers.
 pub(crate) fn retry_seconds(headers: &http::HeaderMap) -> Option<u64> {
     let ms: u64 = headers.get(PUSHBACK)?.to_str().ok()?.parse().ok()?;
     Some(ms.div_ceil(1_000))
 }
 
-/// The reason in `headers` or trailers, if there is one.
+/// The reason in `headers` or trailers, if any.
 pub(crate) fn reason_in(headers: &http::HeaderMap) -> Option<String> {
     let status = Status::from_header_map(headers)?;
     status.get_details_error_info().map(|info| info.reason)
 }
 
-/// Whether a call that ended with `code` was refused: for want of room, or for who made it.
+/// Whether a call that ended with `code` was refused: for lack of capacity, or for its caller.
 pub(crate) fn is_refusal(code: &str) -> bool {
     matches!(code, "RESOURCE_EXHAUSTED" | "PERMISSION_DENIED" | "UNAUTHENTICATED")
 }
 
-/// Labels of calls that end by our fault.
+/// Labels of calls that fail by our fault.
 pub(crate) const FAULTS: [&str; 2] = ["INTERNAL", "UNAVAILABLE"];
 
-/// Label of a call that its caller gave up.
+/// Label of a call cancelled by its caller.
 pub(crate) const CANCELLED: &str = "CANCELLED";
 
 /// Label of a call whose deadline passed.

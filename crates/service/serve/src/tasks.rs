@@ -1,5 +1,5 @@
-//! Tasks that must not end as long as the process does: each has a name, and one that ends or panics is
-//! counted, told and begun again. One that does nothing any more is told by liveness.
+//! Tasks that must run as long as the process: each has a name, and one that ends or panics is counted,
+//! logged and restarted. Liveness reports a stalled one.
 
 use std::{
     collections::BTreeMap,
@@ -15,25 +15,24 @@ use parking_lot::Mutex;
 
 use crate::metrics::{Metrics, set_gauge, set_total};
 
-/// Pause before a task is begun again: the first time, and at most. It doubles.
+/// First and longest pause before a restart. It doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// A task that went on for so long was not broken from the start; the pause begins anew.
+/// A task that ran for this long was not broken from the start; its pause is reset.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
 
-/// A task that beats and has not for so long does not go on by itself: blocking work that never ends, no
-/// thread for it.
+/// A beating task without a beat for this long is stuck: endless blocking work, or no thread for it.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 
-/// How long a task waits for blocking work before it goes on without its answer.
+/// How long a task waits for blocking work before it continues without the result.
 const BLOCKED_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 struct Task {
     is_running: bool,
     ends: u64,
-    /// When it last said that it goes on, if it does.
+    /// Its last beat, if it beats.
     beat: Option<Instant>,
 }
 
@@ -42,7 +41,7 @@ static TASKS: Mutex<BTreeMap<&'static str, Task>> = Mutex::new(BTreeMap::new());
 /// Panics of any thread.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps what `begin` makes going for as long as the runtime lives, under `name`. Call it within the runtime.
+/// Keeps the task of `begin` running as `name` while the runtime lives. Call it within the runtime.
 pub fn keep<F: Future<Output = ()> + Send + 'static>(
     name: &'static str,
     mut begin: impl FnMut() -> F + Send + 'static,
@@ -55,11 +54,11 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
             TASKS.lock().entry(name).or_default().is_running = true;
             let ended = match catch_unwind(AssertUnwindSafe(&mut begin)) {
                 Ok(task) => tokio::spawn(task).await,
-                // The hook has told where.
+                // The hook has logged where.
                 Err(_) => Ok(()),
             };
             if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
-                // With the runtime.
+                // The runtime is ending.
                 return;
             }
             let panicked = ended.is_err();
@@ -76,26 +75,26 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
     });
 }
 
-/// The task `name` goes on. One that has said so once is expected to go on saying it.
+/// Records a beat of the task `name`. Once it has beaten, further beats are expected.
 pub fn beat(name: &'static str) {
     TASKS.lock().entry(name).or_default().beat = Some(Instant::now());
 }
 
-/// A task that has not gone on for too long: only another process helps.
+/// A stuck task, if any: only a restart of the process helps.
 pub(crate) fn stalled() -> Option<&'static str> {
     let is_stalled = |duty: &Task| duty.beat.is_some_and(|beat| beat.elapsed() > STALLED_AFTER);
     TASKS.lock().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
 }
 
-/// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there
-/// is no thread for it, if it panics, or if it takes longer than half a minute.
+/// Runs `work`, which may block, on another thread, for a task that must continue: none if no thread is
+/// available, if it panics, or if it takes longer than half a minute.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    // It panics where no thread can be made, and none is there.
+    // It panics if no thread exists or can be created.
     let task = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work))).ok()?;
     tokio::time::timeout(BLOCKED_MAX, task).await.ok()?.ok()
 }
 
-/// Exports how tasks do, and counts panics.
+/// Exports the state of tasks, and counts panics.
 pub(crate) fn watch(metrics: &Metrics) {
     let ends = metrics.counters(
         "antares_task_ends_total",
@@ -114,7 +113,7 @@ pub(crate) fn watch(metrics: &Metrics) {
     });
 }
 
-/// Has panics told by the log, which nobody waits for, and not by standard error, which may not be read.
+/// Sends panics to the log, which never blocks, instead of standard error, which may have no reader.
 pub(crate) fn log_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

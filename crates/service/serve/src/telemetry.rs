@@ -49,71 +49,68 @@ use crate::{
 /// Name of the instrumentation in exported spans.
 const SCOPE: &str = "antares";
 
-/// The semantic conventions whose names attributes have.
+/// The semantic conventions that attributes follow.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// Where the kernel says what the machine is called; in a pod that is the pod's name.
+/// The kernel's host name; in a pod that is the pod's name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Targets whose spans are exported; spans of the exporter's own calls must not feed the exporter.
 const TRACED_PREFIX: &str = "antares";
 
-/// How long the last spans may take to leave at the end.
+/// Longest wait for the last spans at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why logs or traces could not start.
+/// Why logs or traces did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is wrong.
+    /// The filter is invalid.
     #[error("log.filter {filter:?}")]
     Filter {
         /// The filter as configured.
         filter: String,
-        /// What is wrong with it.
         source: tracing_subscriber::filter::ParseError,
     },
-    /// This process has a subscriber already.
+    /// This process already has a subscriber.
     #[error("logs are started already")]
     Started(#[from] tracing_subscriber::util::TryInitError),
-    /// There is no thread that could write the log.
+    /// The log thread cannot be created.
     #[error("cannot start the thread that writes the log")]
     Thread(#[source] io::Error),
-    /// The endpoint is no URL.
+    /// The endpoint is not a URL.
     #[error("trace.endpoint {endpoint:?}")]
     Endpoint {
         /// The endpoint as configured.
         endpoint: String,
-        /// What is wrong with it.
         source: tonic::transport::Error,
     },
-    /// Files of TLS are of no use.
+    /// TLS files are invalid.
     #[error("[trace]")]
     Tls(#[from] TlsError),
-    /// The exporter cannot be made.
+    /// The exporter cannot be created.
     #[error("trace.endpoint {endpoint:?}")]
     Exporter {
         /// The endpoint as configured.
         endpoint: String,
-        /// What is wrong with it.
         source: ExporterBuildError,
     },
 }
 
-/// Running logs and traces. [`Telemetry::stop`] sends what is left.
+/// Running logs and traces. [`Telemetry::stop`] sends the rest.
 #[derive(Debug)]
 #[must_use = "spans are sent until it is stopped"]
 pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
-    /// Of an encrypted receiver.
+    /// For an encrypted receiver.
     client: Option<TlsClient>,
 }
 
 impl Telemetry {
-    /// Starts logs to standard output, and traces if they are on. Call it within a tokio runtime, once per
+    /// Starts logs to standard output, and traces if enabled. Call it within a tokio runtime, once per
     /// process.
     ///
     /// # Errors
-    /// A wrong filter or endpoint, or a second call.
+    /// An invalid filter or endpoint, or a second call.
     pub fn start(config: &Config, service: &'static str) -> Result<Self, TelemetryError> {
         let channel = config.trace.as_ref().map(otlp_channel).transpose()?;
         let (channel, client) = channel.map_or((None, None), |(channel, client)| (Some(channel), client));
@@ -131,7 +128,7 @@ impl Telemetry {
         });
         let (layer, handle) = log_layer(&config.log)?;
         tracing_subscriber::registry().with(exported).with(layer).try_init()?;
-        // The one subscriber of the process was just set.
+        // The process's only subscriber was just set.
         let _ = FILTER.set(Mutex::new((config.log.filter.clone(), handle)));
         if let Some(provider) = &provider {
             global::set_tracer_provider(provider.clone());
@@ -139,7 +136,7 @@ impl Telemetry {
         Ok(Self { provider, client })
     }
 
-    /// Exports how many spans were sent and lost, and follows the files of TLS. Call it within the runtime.
+    /// Exports counts of sent and lost spans, and follows the TLS files. Call it within the runtime.
     pub(crate) fn watch(&self, metrics: &Metrics) {
         spans::watch(metrics);
         if let Some(client) = &self.client {
@@ -147,7 +144,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends the spans that wait, and writes the lines that do, for at most two seconds each. Blocks.
+    /// Sends queued spans and writes queued lines, for at most two seconds each. Blocks.
     pub fn stop(self) {
         if let Some(provider) = self.provider
             && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
@@ -160,15 +157,15 @@ impl Telemetry {
 
 type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-/// What is logged, and how to change that.
+/// The current filter, and how to change it.
 static FILTER: OnceLock<Mutex<(String, Change)>> = OnceLock::new();
 
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send>;
 
-/// Changes what is logged until the process ends; gives the filter that was in force.
+/// Changes the log filter until the process ends; returns the previous one.
 ///
 /// # Errors
-/// `filter` is none, or logs were not started.
+/// `filter` is invalid, or logs were not started.
 pub fn set_log_filter(filter: &str) -> Result<String, String> {
     let new = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
     let current = FILTER.get().ok_or("there are no logs")?;
@@ -202,11 +199,11 @@ where
     Ok((layer, Box::new(move |filter| handle.reload(filter))))
 }
 
-/// A channel to the receiver of traces and profiles, which connects on demand; and its client if it is encrypted.
-/// Call it within the runtime.
+/// A channel to the receiver of traces and profiles, which connects on demand; and its TLS client if
+/// encrypted. Call it within the runtime.
 ///
 /// # Errors
-/// The URL or a file is of no use.
+/// The URL or a file is invalid.
 pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), TelemetryError> {
     let endpoint = &trace.endpoint;
     let wrong = |source| TelemetryError::Endpoint { endpoint: endpoint.clone(), source };
@@ -223,14 +220,14 @@ fn provider(
     channel: Channel,
     service: &'static str,
 ) -> Result<SdkTracerProvider, TelemetryError> {
-    // Headers are those of OTEL_EXPORTER_OTLP_HEADERS.
+    // Headers come from OTEL_EXPORTER_OTLP_HEADERS.
     let exporter = SpanExporter::builder()
         .with_tonic()
         .with_channel(channel)
         .with_timeout(SPAN_EXPORT_TIME_MAX)
         .build()
         .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
-    // The queue is bounded and the calls never wait for it: a dead collector costs spans and nothing else.
+    // The queue is bounded and calls never wait for it: a dead collector costs only spans.
     let batch = BatchConfigBuilder::default().with_max_queue_size(SPANS_WAITING_MAX).build();
     let processor = BatchSpanProcessor::builder(Counted(exporter)).with_batch_config(batch).build();
     Ok(SdkTracerProvider::builder()
@@ -240,8 +237,8 @@ fn provider(
         .build())
 }
 
-/// Who sends spans: the service, and which of its processes. What the environment says in OTEL_SERVICE_NAME
-/// and OTEL_RESOURCE_ATTRIBUTES counts more, as operators set it who know the cluster.
+/// The sender of spans: the service and its process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take
+/// precedence, because operators set them for their cluster.
 fn resource(service: &'static str) -> Resource {
     let host = fs::read_to_string(HOST_NAME).unwrap_or_default();
     let facts = [
@@ -261,7 +258,7 @@ fn resource(service: &'static str) -> Resource {
         .build()
 }
 
-/// A name that no other process has: a UUID (version 4) of random `bits`.
+/// A unique name: a UUID (version 4) of random `bits`.
 fn instance_id(bits: u128) -> String {
     let bits = (bits & !((0xF << 76) | (0b11 << 62))) | (4 << 76) | (0b10 << 62);
     let digits = format!("{bits:032x}");
@@ -276,12 +273,12 @@ fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Makes the caller's span, as `headers` name it, the parent of `span`, and notes the trace id for the logs.
+/// Makes the caller's span in `headers` the parent of `span`, and records the trace ID for the logs.
 pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
     let context = TraceContextPropagator::new().extract(&Headers(headers));
     let caller = context.span().span_context().clone();
     if caller.is_valid() {
-        // It fails where traces are off; the id in the logs is still worth having.
+        // It fails if traces are off; the ID in the logs is still useful.
         let _ = span.set_parent(context);
     }
     let own = span.context().span().span_context().trace_id();
@@ -291,19 +288,19 @@ pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// The trace of `span`, if it is one that is exported.
+/// The trace of `span`, if it is exported.
 pub(crate) fn sampled_trace(span: &Span) -> Option<TraceId> {
     let context = span.context().span().span_context().clone();
     context.is_sampled().then(|| context.trace_id())
 }
 
-/// Puts the trace context of the current span into the metadata of a call that is about to be made.
+/// Adds the current span's trace context to an outgoing call's metadata.
 pub fn inject(metadata: &mut MetadataMap) {
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut Metadata(metadata));
 }
 
-/// Exports a span that has ended already, as a child of the current one: for work that was done elsewhere and
-/// told afterwards, as in a worker process. Does nothing where traces are off.
+/// Exports a past span as a child of the current one: for work elsewhere that was reported afterwards, as in
+/// a worker process. Does nothing if traces are off.
 pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts: Vec<KeyValue>) {
     let parent: Context = Span::current().context();
     if !parent.span().span_context().is_sampled() {
@@ -319,13 +316,13 @@ pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts:
     span.end_with_timestamp(started + took);
 }
 
-/// A fact about a span.
+/// An attribute of a span.
 #[must_use]
 pub fn fact(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Lines of JSON with the trace and the span that they belong to, where traces are on.
+/// JSON lines with their trace and span, if traces are on.
 struct WithTrace<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for WithTrace<F>
@@ -388,7 +385,7 @@ mod tests {
         let (layer, _) = log_layer(&log).unwrap();
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
-            // As the library of HTTP/2 has them for each frame, and as our own steps are.
+            // As in the HTTP/2 library for each frame, and in our own steps.
             assert!(!tracing::span_enabled!(target: "h2::proto", tracing::Level::TRACE, "frame"));
             assert!(!tracing::event_enabled!(target: "h2::proto", tracing::Level::DEBUG));
             assert!(!tracing::span_enabled!(target: "antares_runner_svc", tracing::Level::DEBUG, "worker"));

@@ -1,4 +1,4 @@
-//! How a listener speaks TLS, as its files say.
+//! TLS of a listener, from its files.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,13 +14,13 @@ use rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
 
-/// All files, for whoever watches them.
+/// All files, for watching.
 pub(crate) fn files(tls: &Tls) -> Vec<PathBuf> {
     let always = [tls.certificate.clone(), tls.key.clone()];
     always.into_iter().chain(tls.client_ca.clone()).chain(tls.client_crl.clone()).collect()
 }
 
-/// What the files say now.
+/// The current contents of the files.
 pub(crate) fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
     let (chain, key) = pair(&tls.certificate, &tls.key)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
@@ -29,7 +29,7 @@ pub(crate) fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
             let roots = Arc::new(authorities(path)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
             let lists = tls.client_crl.as_deref().map_or(Ok(Vec::new()), revocations)?;
-            // Of certificates that no list speaks about nothing is known but that they are fine.
+            // A certificate that no list covers counts as valid.
             let verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
             builder.with_client_cert_verifier(verifier.build()?)
         }
@@ -41,8 +41,7 @@ pub(crate) fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
         source,
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // A session that is taken up again would not show its certificate again, which may be revoked by
-    // then.
+    // A resumed session would not show its certificate again, which may have been revoked.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

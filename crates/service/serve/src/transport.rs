@@ -1,6 +1,6 @@
-//! HTTP/2 on connections as they come: each with its limits, closed when it is idle, old, or in the way of
-//! others, and at the end of the process. The framework's own server has no limit for idle connections, no
-//! jitter for age, and says nothing before it cuts an old connection off.
+//! HTTP/2 on accepted connections, each with limits. A connection is closed when it is idle, old or needed by
+//! others, and at the end of the process. The framework's own server has no idle limit and no jitter for age,
+//! and cuts old connections off without notice.
 
 use std::{
     convert::Infallible,
@@ -38,31 +38,30 @@ use crate::{
     status::body_failed,
 };
 
-/// How long a connection without calls may take to close when it is told to. Peers that are gone without a
-/// word never close theirs.
+/// Time for a connection without calls to close on request. Peers that vanished never close theirs.
 pub(crate) const LINGER: Duration = Duration::from_millis(500);
 
-/// Bytes that a peer may send on a stream before they are taken: a chunk of an upload. All calls together can
-/// hold as many times this as there are places for calls.
+/// Bytes that a peer may send on a stream ahead of the reader: a chunk of an upload. All calls together can
+/// hold this times the number of call slots.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
-/// The same for a connection. The HTTP/2 library closes connections whose frames are many and small for this
-/// window: a smaller one ends sessions whose inputs come all at once.
+/// The same for a connection. The HTTP/2 library closes connections with many small frames for this window: a
+/// smaller one would end sessions whose inputs arrive all at once.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Bytes of a connection of HTTP/1.1 that are read ahead: the library reads whole heads, and 8 KiB at least.
+/// Bytes of an HTTP/1.1 connection that are read ahead: the library reads whole heads, and at least 8 KiB.
 const HTTP1_BUFFER_BYTES: usize = HEADER_BYTES_MAX as usize;
 
-/// What a listener speaks.
+/// Protocols of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// HTTP/2, as gRPC does.
+    /// HTTP/2, for gRPC.
     Grpc,
-    /// HTTP/1.1 or HTTP/2, as browsers do.
+    /// HTTP/1.1 or HTTP/2, for browsers.
     Web,
 }
 
-/// How connections come.
+/// How connections arrive.
 #[derive(Debug)]
 pub(crate) struct Way {
     pub(crate) listener: TcpListener,
@@ -70,8 +69,8 @@ pub(crate) struct Way {
     pub(crate) door: Acceptor,
 }
 
-/// Serves connections of `way` that pass its door with clones of `service` until `closing`; returns when all
-/// of them have ended.
+/// Serves admitted connections of `way` with clones of `service` until `closing`; returns when all have
+/// ended.
 pub(crate) async fn serve<S>(
     way: Way,
     listen: Listen,
@@ -85,7 +84,7 @@ pub(crate) async fn serve<S>(
     let Way { listener, protocol, door } = way;
     let builder = builder_of(&listen, protocol);
     let listen = Arc::new(listen);
-    // Each connection holds an end of it.
+    // Each connection holds a sender.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut stop = closing.clone();
     loop {
@@ -96,7 +95,7 @@ pub(crate) async fn serve<S>(
         let (builder, door, service) = (builder.clone(), door.clone(), service.clone());
         let (listen, closing, alive) = (listen.clone(), closing.clone(), alive.clone());
         tokio::spawn(async move {
-            // Before it has passed no call is in progress: it may end with the process.
+            // Before admission no call is in progress: it may end with the process.
             let mut stop = closing.clone();
             let passed = tokio::select! {
                 passed = door.pass(stream, &place.link) => passed,
@@ -112,7 +111,7 @@ pub(crate) async fn serve<S>(
             match protocol {
                 Protocol::Grpc => serve_calls(stream, &builder, &listen, place, service, mark, closing).await,
                 Protocol::Web => {
-                    // Without pings nothing else tells that its peer takes nothing.
+                    // Without pings nothing else reveals a peer that reads nothing.
                     let stream = Connection::with_traffic(stream, listen.call_time_max, place.link.clone());
                     serve_calls(stream, &builder, &listen, place, service, mark, closing).await;
                 }
@@ -125,7 +124,7 @@ pub(crate) async fn serve<S>(
     let _ = all_gone.recv().await;
 }
 
-/// Serves the calls of `stream`, each with what `mark` puts beside it, until it ends or is closed.
+/// Serves the calls of `stream`, with the extensions from `mark`, until it ends or is closed.
 pub(crate) async fn serve_calls<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     builder: &auto::Builder<TokioExecutor>,
@@ -147,7 +146,7 @@ pub(crate) async fn serve_calls<S>(
     keep(builder.serve_connection(TokioIo::new(stream), service), listen, place, closing).await;
 }
 
-/// The limits of HTTP/2, and for browsers those that HTTP/1.1 has.
+/// The limits of HTTP/2 and, for browsers, of HTTP/1.1.
 pub(crate) fn builder_of(listen: &Listen, protocol: Protocol) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -171,7 +170,7 @@ pub(crate) fn builder_of(listen: &Listen, protocol: Protocol) -> auto::Builder<T
     }
 }
 
-/// Drives `connection` until it ends by itself, or is closed for one of the reasons that there are.
+/// Drives `connection` until it ends or must be closed.
 async fn keep(
     connection: impl GracefulConnection,
     listen: &Listen,
@@ -183,9 +182,9 @@ async fn keep(
     let mut is_stopping = false;
     let (why, until) = loop {
         let idle_since = place.link.idle_since().map(Instant::from_std);
-        // A connection with calls is looked at again when it could have been idle for long enough.
+        // A connection with calls is checked again when it could have been idle for long enough.
         let idle_at = idle_since.unwrap_or_else(Instant::now) + listen.connection_idle_max;
-        // What begins later and ends earlier is seen then.
+        // Later calls with earlier deadlines are seen then.
         let ends = place.link.deadlines();
         let unread_at = ends.map_or_else(|| Instant::now() + listen.call_time_max, |ends| ends.0.into());
         let next = idle_at.min(old_at).min(unread_at + UNREAD_GRACE);
@@ -196,11 +195,11 @@ async fn keep(
                 if now >= old_at {
                     break (Closed::Age, now + CONNECTION_AGE_GRACE);
                 }
-                // As it is now: there may have been calls since it was looked at.
+                // Checks the current state: there may have been calls in between.
                 if place.link.is_idle_for(listen.connection_idle_max) {
                     break (Closed::Idle, now + LINGER);
                 }
-                // The library does not end a stream whose peer takes nothing. Other calls may end in time.
+                // The library does not end a stream whose peer reads nothing. Other calls may end in time.
                 if let Some((first, last)) = place.link.deadlines()
                     && now >= Instant::from(first) + UNREAD_GRACE
                 {
@@ -208,7 +207,7 @@ async fn keep(
                 }
             }
             () = place.link.slot_wanted() => break (Closed::Room, Instant::now() + LINGER),
-            // Who is waiting for calls to end says how long.
+            // The waiting server sets the time limit.
             _ = closing.wait_for(|closing| *closing), if !is_stopping => {
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -218,27 +217,27 @@ async fn keep(
     place.record(why);
     tracing::debug!(peer = %place.link.peer(), ?why, "a connection is closed");
     connection.as_mut().graceful_shutdown();
-    // What is left of it then is cut off.
+    // The rest is cut off then.
     let _ = tokio::time::timeout_at(until, connection).await;
 }
 
-/// `time`, give or take a tenth: connections that were made together shall not all come back together.
+/// `time`, plus or minus a tenth: connections made together must not all reconnect together.
 fn jittered(time: Duration) -> Duration {
     time.mul_f64(rand::random_range(0.9..1.1))
 }
 
-// What is left of a request when its call has been answered: read and dropped for a while. A stream that is
-// reset while its peer still sends costs the connection a part of what the HTTP/2 library forgives it, for
-// each frame that comes later; after 1,024 of them it ends the connection, with every call on it.
+// The rest of a request after its response is read and discarded for a while. If a stream is reset while its
+// peer still sends, each later frame uses up a budget of the HTTP/2 library. After 1,024 of them it ends the
+// connection with all its calls.
 
-/// Bytes that are read after the answer: a script of usual size in a call that is refused. Who sends more is
-/// reset, so that it stops.
+/// Bytes read after the response: a typical script in a refused call. A peer that sends more is reset, so
+/// that it stops.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
 
-/// How long they may take.
+/// Time limit for reading them.
 const UNREAD_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The body of a request, read on by itself when it is dropped before its end.
+/// A request body that is drained in the background if dropped before its end.
 pub(crate) struct Unread<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static>(Option<B>);
 
 impl<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static> Unread<B> {
@@ -282,7 +281,7 @@ impl<B: http_body::Body<Data = Bytes> + Unpin + Send + 'static> Drop for Unread<
     }
 }
 
-/// Reads to the end of `body`, or as far as it may.
+/// Reads `body` to its end or to the limit.
 async fn read_rest<B: http_body::Body<Data = Bytes> + Unpin>(mut body: B) {
     let mut left = UNREAD_BYTES_MAX;
     while let Some(Ok(frame)) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
@@ -301,7 +300,7 @@ mod tests {
 
     use super::*;
 
-    /// A body, and where its bytes come from.
+    /// A body, and the sender of its bytes.
     fn body() -> (Unread<impl http_body::Body<Data = Bytes> + Unpin + Send + 'static>, Sender<usize>) {
         let (sender, bytes) = channel(1);
         let frames = ReceiverStream::new(bytes)
@@ -316,7 +315,7 @@ mod tests {
         for _ in 0..UNREAD_BYTES_MAX >> 16 {
             sender.send(1 << 16).await.unwrap();
         }
-        // One byte more ends it: nobody takes the next one.
+        // One byte more ends it: nothing takes the next one.
         sender.send(1).await.unwrap();
         sender.closed().await;
     }

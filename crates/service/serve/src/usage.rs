@@ -1,4 +1,4 @@
-//! What tenants use: counted for each at once, and added up for the line of each call in the audit log.
+//! Usage of tenants: counted immediately for each, and summed for each call's line in the audit log.
 
 use std::{fmt, mem};
 
@@ -7,17 +7,17 @@ use prometheus::{Counter, CounterVec, IntCounter, IntCounterVec};
 
 use crate::metrics::{Metrics, add_saturating};
 
-/// Microseconds of a second.
+/// Microseconds per second.
 const SECOND_US: f64 = 1e6;
 
-/// How much was used.
+/// Amounts of usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amounts {
-    /// Calls that were refused: for a quota, for lack of capacity, or for who called.
+    /// Calls refused for a quota, for lack of capacity, or for their caller.
     pub(crate) refused_calls: u64,
-    /// Runs of scripts and verifications of transactions that had a worker.
+    /// Script runs and transaction verifications that used a worker.
     pub(crate) runs: u64,
-    /// Guest cycles that workers reported. A run that reported none has none here.
+    /// Guest cycles reported by workers. A run without a report adds none.
     pub(crate) guest_cycles: u64,
     /// Time of run workers, microseconds.
     pub(crate) run_us: u64,
@@ -25,12 +25,12 @@ pub(crate) struct Amounts {
     pub(crate) compiles: u64,
     /// Time of compile workers, microseconds.
     pub(crate) compile_us: u64,
-    /// Bytes of scripts that were newly stored.
+    /// Bytes of newly stored scripts.
     pub(crate) stored_bytes: u64,
 }
 
 impl Amounts {
-    /// Adds `more`; a sum that would not fit stays at the highest number.
+    /// Adds `more`, saturating.
     fn add(&mut self, more: &Self) {
         for (sum, more) in [
             (&mut self.refused_calls, more.refused_calls),
@@ -89,7 +89,7 @@ impl TenantMetrics {
         }
     }
 
-    /// Those of the tenant with this label.
+    /// The counters of the tenant with this label.
     pub(crate) fn of(&self, label: &str) -> TenantCounters {
         let label = &[label];
         TenantCounters {
@@ -118,8 +118,8 @@ impl TenantCounters {
     }
 }
 
-/// What a call used that the audit log does not have yet. What comes after the call's line is logged when
-/// the last work for the call has ended: when this is dropped.
+/// Usage of a call that is not in the audit log yet. Usage after the call's line is logged when the last work
+/// for the call ends, which drops this.
 #[derive(Default)]
 pub(crate) struct CallUsage(Mutex<Unlogged>);
 
@@ -134,7 +134,7 @@ impl CallUsage {
         self.0.lock().used.add(more);
     }
 
-    /// What there is so far; `log` gets what still comes, if anything does.
+    /// Takes the usage so far; `log` gets later usage, if any.
     pub(crate) fn take(&self, log: impl FnOnce(Amounts) + Send + 'static) -> Amounts {
         let mut unlogged = self.0.lock();
         unlogged.log = Some(Box::new(log));

@@ -1,6 +1,5 @@
-//! gRPC-web, and JSON over HTTP, for browsers and for calls by hand. Both become calls of gRPC in front of
-//! the layer that all calls go through, so that limits, authentication, quotas, audit, metrics and errors are
-//! one and the same.
+//! gRPC-web, and JSON over HTTP, for browsers and manual calls. Both become gRPC calls before the layers of
+//! all calls, so that they share limits, authentication, quotas, audit, metrics and errors.
 
 use std::{
     convert::Infallible,
@@ -39,18 +38,17 @@ mod json_request;
 mod json_response;
 mod plain_json;
 
-/// Media types of gRPC-web. Its form in base64 is not among them: what such an answer takes would not be
-/// counted.
+/// Media types of gRPC-web. Its base64 form is excluded: its responses would not be charged.
 const GRPC_WEB: [&str; 2] = ["application/grpc-web", "application/grpc-web+proto"];
 
-/// Headers that they may read.
+/// Response headers that pages may read.
 const RESPONSE_HEADERS: &str =
     "grpc-message, grpc-retry-pushback-ms, grpc-status, grpc-status-details-bin, retry-after";
 
-/// How long a browser remembers that it may call, seconds.
+/// How long a browser caches the permission, seconds.
 const REMEMBERED: &str = "600";
 
-/// What all requests share.
+/// State common to all requests.
 #[derive(Debug)]
 struct Shared {
     forms: Arc<Forms>,
@@ -58,19 +56,19 @@ struct Shared {
     message_bytes_max: usize,
 }
 
-/// Calls over HTTP, made of `inner`.
+/// Turns HTTP calls into calls of `inner`.
 #[derive(Clone, Debug)]
 pub(crate) struct WebService<S> {
     inner: S,
     shared: Arc<Shared>,
 }
 
-/// Puts [`WebService`] in front of the layer of all calls.
+/// Adds [`WebService`] before the layers of all calls.
 #[derive(Clone, Debug)]
 pub(crate) struct WebLayer(Arc<Shared>);
 
 impl WebLayer {
-    /// For the methods in the encoded descriptor sets, and pages of `origins`.
+    /// For the methods in the encoded descriptor sets, and pages from `origins`.
     pub(crate) fn new(
         descriptors: &[u8],
         origins: &[HeaderValue],
@@ -90,19 +88,19 @@ impl<S> Layer<S> for WebLayer {
     }
 }
 
-/// What a request is.
+/// Kind of a request.
 enum Kind {
     /// gRPC-web.
     Web,
-    /// JSON, and how it is read and answered.
+    /// JSON, with its request and response settings.
     Json(JsonRequest, JsonResponse),
-    /// Neither, and what HTTP says to that.
+    /// Neither, with the HTTP response.
     Other(Response<Body>),
 }
 
 impl Shared {
-    /// Whether the page that asks may; none where no page does. A page that a resolver moved to this address
-    /// sends the name that it came from, which is not among those that may.
+    /// Whether the requesting page is allowed; none if there is no page. A page that DNS rebinding moved to
+    /// this address sends its original name, which is not allowed.
     fn page(&self, headers: &HeaderMap) -> Option<bool> {
         headers.get(ORIGIN).map(|origin| self.origins.contains(origin))
     }
@@ -157,7 +155,7 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(kind.trim().to_ascii_lowercase())
 }
 
-/// What is no call, in the form of errors.
+/// The response to a request that is no call, in the format of errors.
 fn refusal(status: StatusCode) -> Response<Body> {
     let (name, message) = match status {
         StatusCode::FORBIDDEN => ("PERMISSION_DENIED", "web.origins has no such origin"),
@@ -171,7 +169,7 @@ fn refusal(status: StatusCode) -> Response<Body> {
     json_response::answer(status, JSON, Body::new(Full::new(Bytes::from(format!("{text}\n")))))
 }
 
-/// What a browser asks before it lets a page call. Pages of these origins are trusted with all headers.
+/// The response to a browser's preflight. Pages from these origins may send any header.
 fn preflight(json_request: &HeaderMap) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -194,7 +192,7 @@ fn allow(answer: &mut Response<Body>, origin: Option<HeaderValue>) {
     }
 }
 
-/// A request in JSON as a call of gRPC.
+/// Converts a JSON request to a gRPC call.
 fn as_call(request: Request<Body>, how: JsonRequest) -> Request<Body> {
     let (mut head, body) = request.into_parts();
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -231,7 +229,7 @@ where
                     json_response(inner.call(as_call(request, json_request)).await?, how).await
                 }
                 Kind::Web => {
-                    // As the library wants it, without parameters; answers are in the same form.
+                    // The library requires it without parameters; responses have the same type.
                     for name in [CONTENT_TYPE, http::header::ACCEPT] {
                         request.headers_mut().insert(name, HeaderValue::from_static(GRPC_WEB[1]));
                     }

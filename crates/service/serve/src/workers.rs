@@ -1,4 +1,4 @@
-//! The pool of workers of a service: how it is configured, and its metrics.
+//! A service's worker pool: its configuration and metrics.
 
 use antares_config::{Config, SpeculationLimit};
 use antares_pool::{
@@ -13,11 +13,11 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
     Layer::ALL.map(Layer::name)
 }
 
-/// A pool of so many workers of the program `worker`, as `config` has it. In a control group a worker takes
-/// `memory_bytes_max` at most.
+/// Configuration of a pool of workers of the program `worker`, from `config`. In a control group a worker may
+/// use `memory_bytes_max`.
 ///
 /// # Errors
-/// The program is not there.
+/// The program is missing.
 pub fn pool_config(
     config: &Config,
     worker: &str,
@@ -86,7 +86,7 @@ numbers! {
 }
 
 impl Metrics {
-    /// Shows `pool` under `role`: its workers, and the layers of their sandbox.
+    /// Exports `pool` under `role`: its workers, and their sandbox layers.
     pub fn watch_pool(&self, role: &'static str, pool: Pool) {
         self.sandbox_layers(role, pool.layers().iter().map(|status| (status.layer.name(), status.active)));
         self.watch_workers(role, move || {

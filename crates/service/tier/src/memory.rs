@@ -25,7 +25,6 @@ impl Weighter<Id, Bytes> for InBytes {
     }
 }
 
-/// The memory tier.
 #[derive(Debug)]
 pub struct Memory {
     entries: Cache<Id, Bytes, InBytes>,

@@ -131,7 +131,7 @@ impl Entry {
                 let name = Inner::name(self.space, self.key);
                 return self.inner.failures.record_given_up(&name, &error.to_string());
             }
-            // The circuit makes all of them wait: only requests that were made are counted.
+            // An open circuit makes all of them wait: only requests that were sent count.
             if error != TierError::LeftAlone {
                 add(&uploads.retried);
             }

@@ -115,7 +115,7 @@ async fn objects_that_were_cut_changed_or_moved_are_misses_and_counted() {
     assert_eq!(shared.breaker(), BreakerState::Closed, "the tier is well");
 }
 
-/// A store whose every request fails: a file blocks its folder.
+/// A store that fails every request: a file blocks its folder.
 fn broken(folder: &Path) -> (Shared, PathBuf) {
     let place = place(folder);
     let path = folder.join("v1");

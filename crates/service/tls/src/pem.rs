@@ -45,7 +45,6 @@ pub enum TlsError {
     /// A file has no item of the required kind.
     #[error("{path} has no {what} in it")]
     Empty {
-        /// The file.
         path: PathBuf,
         /// The kind of the missing item.
         what: &'static str,
@@ -65,7 +64,6 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// The library's error.
         source: rustls::Error,
     },
     /// The verifier of client certificates cannot be built.
@@ -136,7 +134,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let error = |source| TlsError::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(error)?;
-    // The size of what is no regular file is unknown.
+    // The size of a special file is unknown.
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(error(io::ErrorKind::FileTooLarge.into()));

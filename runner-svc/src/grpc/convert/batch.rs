@@ -1,4 +1,4 @@
-//! Batches and sessions between wire types and ours.
+//! Conversion of batches and sessions between wire types and internal ones.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// A batch as what is the same for all its runs and its inputs, or everything that is wrong with it.
+/// Converts a batch to its common settings and its inputs, or reports all its errors.
 pub(crate) fn batch_order(
     request: v1::ExecuteBatchRequest,
     limits: &RunnerSection,
@@ -29,7 +29,7 @@ pub(crate) fn batch_order(
     if request.inputs.is_empty() {
         wrong.record("inputs", "must have at least one");
     }
-    // Once is enough: there may be thousands.
+    // Reports one: there may be thousands.
     let is_too_long = |input: &&v1::Input| {
         let mut wrong = Violations::default();
         check_args(&input.args, &mut wrong);
@@ -44,7 +44,7 @@ pub(crate) fn batch_order(
     Ok((context, request.inputs.into_iter().map(input).collect()))
 }
 
-/// The beginning of a session, or everything that is wrong with it.
+/// Converts the start of a session, or reports all its errors.
 pub(crate) fn session_order(start: v1::SessionStart, limits: &RunnerSection) -> Result<Context, Fault> {
     let given = (start.script, start.limits, start.tier, &*start.request_id);
     let context = context(given, limits, Violations::default())?;
@@ -76,7 +76,7 @@ fn context(
     })
 }
 
-/// An input of a session with the caller's number, or everything that is wrong with it.
+/// Converts an input of a session with the caller's number, or reports all its errors.
 pub(crate) fn session_input(request: v1::ExecuteSessionRequest) -> Result<(u64, Input), Fault> {
     let mut wrong = Violations::default();
     let given = match request.message {
@@ -100,7 +100,7 @@ fn input(input: v1::Input) -> Input {
     input.args.into_iter().map(Vec::from).collect()
 }
 
-/// The answer to a batch.
+/// The response to a batch.
 pub(crate) fn batch_executed(
     execution: BatchExecution,
     account: &Account,

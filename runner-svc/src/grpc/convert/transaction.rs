@@ -1,4 +1,4 @@
-//! Verifications of transactions between wire types and ours.
+//! Conversion of transaction verifications between wire types and internal ones.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// A request as an order, or everything that is wrong with it. The transaction itself is read later.
+/// Converts a request to an order, or reports all its errors. The transaction itself is parsed later.
 pub(crate) fn verify_order(
     request: v1::VerifyTransactionRequest,
     limits: &RunnerSection,
@@ -122,7 +122,6 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
     kind.zip(cell)
 }
 
-/// The parts of a transaction.
 fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
     let inputs = fields.inputs.into_iter().enumerate();
     let extensions = fields.extensions.into_iter().enumerate();
@@ -176,7 +175,7 @@ fn hash(path: impl FnOnce() -> String, bytes: &[u8]) -> Result<[u8; 32], Fault> 
     })
 }
 
-/// The answer to a verification.
+/// The response to a verification.
 pub(crate) fn verified(
     verification: Verification,
     account: &Account,
@@ -221,7 +220,7 @@ pub(crate) fn verified(
     response
 }
 
-/// What came of a transaction of a batch or a session.
+/// The result of a transaction in a batch or a session.
 pub(crate) fn shared_result(
     id: u64,
     answered: Result<v1::VerifyTransactionResponse, Status>,

@@ -17,7 +17,7 @@ fn named(name: &str) -> Tenant {
     Tenant { name: name.into(), ..Tenant::default() }
 }
 
-/// Looks once at each of `calls`; gives the places of those that have come to an end, and what they gave.
+/// Polls each of `calls` once; returns the indexes and results of those that ended.
 async fn ended<F: Future>(calls: &mut [std::pin::Pin<Box<F>>]) -> Vec<(usize, F::Output)> {
     let mut found = Vec::new();
     for (index, call) in calls.iter_mut().enumerate() {
@@ -54,7 +54,7 @@ async fn a_slot_is_alone_while_no_other_is_taken_and_nobody_waits() {
     let mut calls = [Box::pin(queue.acquire(&tenant))];
     assert!(ended(&mut calls).await.is_empty());
     drop(second);
-    // The one that waited has it.
+    // The waiting call has it.
     assert!(!first.is_alone());
     drop(ended(&mut calls).await);
     assert!(first.is_alone());
@@ -68,7 +68,7 @@ async fn names_buy_no_places_from_other_callers() {
     let _slot = queue.acquire(&names[0]).await.unwrap();
     let mut many: Vec<_> = names.iter().map(|tenant| Box::pin(queue.acquire(tenant))).collect();
     assert!(ended(&mut many).await.is_empty());
-    // The queue is full of calls of as many names, which are one caller's.
+    // The queue is full of calls with as many names, all of one caller.
     let mut few: Vec<_> = (0..3).map(|_| Box::pin(queue.acquire(&honest))).collect();
     assert!(matches!(ended(&mut few).await[..], [(2, Err(Full))]));
     assert!(matches!(ended(&mut many).await[..], [(_, Err(Full)), (_, Err(Full))]));
@@ -101,7 +101,7 @@ async fn who_goes_away_leaves_its_place_and_its_slot() {
         assert!(ended(&mut gone).await.is_empty());
     }
     assert_eq!(queue.state.lock().callers.count(), 0);
-    // One that was given a slot, and went before it looked.
+    // A call that got a slot and went away before polling.
     let mut call = [Box::pin(queue.acquire(&tenant))];
     assert!(ended(&mut call).await.is_empty());
     drop(slot);

@@ -1,4 +1,4 @@
-//! Quotas of tenants, and who has which.
+//! Quotas of tenants, and their owners.
 
 use super::*;
 use antares_config::{ConfigFile, Role};
@@ -34,7 +34,7 @@ fn one_tenant_s_use_is_not_another_s() {
     assert_eq!(of(&accounts, "a").begin_run().unwrap_err().reason(), "QUOTA");
     assert!(b.begin_run().is_ok());
     assert!(a.stored_too_much(3, 2).is_none());
-    // Waiting takes nothing out of the store.
+    // Waiting does not free stored bytes.
     let is_worth_waiting = |fault: Fault| tonic::Status::from(fault).get_details_retry_info().is_some();
     assert!(!is_worth_waiting(a.stored_too_much(3, 3).unwrap()));
     assert!(is_worth_waiting(a.begin_run().unwrap_err()));
@@ -68,7 +68,7 @@ fn times_are_coarse_for_tenants() {
     let reported = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
     assert_eq!(reported(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
     assert_eq!(reported(&Account::nobody()), [0, 1, 100, 101, u64::MAX]);
-    // Where nobody is asked who calls, a name makes the difference.
+    // Without authentication, only callers with a name count as tenants.
     let file: ConfigFile = "".parse().unwrap();
     let open = Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new());
     assert_eq!(of(&open, "a").coarse_us(1), 100);

@@ -1,4 +1,4 @@
-//! What both services tell of themselves in `GetCapabilities`.
+//! Common capabilities of both services for `GetCapabilities`.
 
 use crate::Account;
 use antares_abi::{
@@ -8,10 +8,10 @@ use antares_abi::{
 use antares_pool::LayerStatus;
 use antares_proto::v1;
 
-/// Whose cycles are counted.
+/// Definition of cycles.
 const COST_MODEL: &str = "ckb-vm 0.24.15";
 
-/// What made this process, and what its native code is for.
+/// Versions of this process and of its native code.
 #[must_use]
 pub fn versions() -> v1::EngineVersions {
     v1::EngineVersions {
@@ -26,7 +26,7 @@ pub fn versions() -> v1::EngineVersions {
     }
 }
 
-/// What `antares_build_info` has.
+/// Labels of `antares_build_info`.
 #[must_use]
 pub fn build_facts() -> [(&'static str, String); 6] {
     [
@@ -39,7 +39,7 @@ pub fn build_facts() -> [(&'static str, String); 6] {
     ]
 }
 
-/// The quotas of whoever asks.
+/// The caller's quotas.
 #[must_use]
 pub fn quotas(account: &Account) -> v1::TenantQuotas {
     let quota = account.quota();
@@ -59,10 +59,10 @@ pub const VM_VERSIONS: [u32; 3] = [0, 1, 2];
 /// Instruction sets that both services know.
 pub const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
 
-/// How a script is compiled.
+/// Converts compile options.
 ///
 /// # Errors
-/// The field that is wrong, and why.
+/// The invalid field, and why.
 pub fn compile_options(options: v1::ScriptOptions) -> Result<CompileOptions, (&'static str, String)> {
     let vm_version = options.vm_version.unwrap_or(2);
     if !VM_VERSIONS.contains(&vm_version) {

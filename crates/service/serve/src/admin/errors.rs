@@ -1,11 +1,11 @@
-//! A status as a message: why one of many things has no answer.
+//! A status as a message: the error of one item of many.
 
 use antares_proto::v1;
 use bytes::Bytes;
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
-/// What `status` says, with all its details.
+/// Converts `status` with all its details.
 #[must_use]
 pub fn operation_error(status: &Status) -> v1::OperationError {
     let details = status.get_error_details();

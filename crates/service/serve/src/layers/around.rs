@@ -1,4 +1,4 @@
-//! A layer goes around the rest of a call: it sees the request and the answer, and may give another one.
+//! A layer wraps the rest of a call: it sees the request and the response, and may replace the response.
 
 use std::{
     convert::Infallible,
@@ -13,18 +13,18 @@ use tower::{Layer, Service};
 
 use crate::status::Fault;
 
-/// An answer that is on its way.
+/// A pending response.
 pub(crate) type Answering = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-/// What is done around the rest of a call.
+/// Wraps the rest of a call.
 pub(crate) trait Around {
-    /// Answers `request`, with `rest` or without.
+    /// Responds to `request`, with or without `rest`.
     fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering;
 }
 
-/// A layer that lets requests go on, or refuses them.
+/// A layer that passes or refuses requests.
 pub(crate) trait Check {
-    /// Looks at `request`, or changes it.
+    /// Checks or changes `request`.
     ///
     /// # Errors
     /// Why it is refused.
@@ -60,7 +60,7 @@ impl<S, A: Clone> Layer<S> for Surround<A> {
     }
 }
 
-/// A service within an [`Around`].
+/// A service wrapped in an [`Around`].
 #[derive(Clone, Debug)]
 pub(crate) struct SurroundService<S, A> {
     inner: S,

@@ -1,4 +1,4 @@
-//! A line in the audit log for each call that needs a role, that is refused, or that used something.
+//! A line in the audit log for each call that needs a role, is refused, or uses resources.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,7 +13,7 @@ use crate::{
     usage::Amounts,
 };
 
-/// Has the line written when the call ends.
+/// Writes the line when the call ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Audit(pub(crate) Option<Arc<Auditor>>);
 

@@ -1,5 +1,5 @@
-//! Who calls, for which tenant, and whether they may. Nobody is refused here: how a call of a stranger ends is
-//! traced, counted and written down first.
+//! Identifies callers and their tenants, and checks their permissions. Refuses nobody: later layers first
+//! trace, count and log how a stranger's call ends.
 
 use std::{
     convert::Infallible,
@@ -23,11 +23,10 @@ use crate::{
     status::Fault,
 };
 
-/// Metadata with the name that a caller has proven to a runner, which passes its call on. It counts from those
-/// who may act for all tenants, and leaves them the tenant of the call alone.
+/// Metadata with the authenticated name of a runner's caller, when the runner proxies its call. It counts
+/// only from callers that may act for all tenants, and restricts the call to its own tenant.
 pub const CALLER: &str = "antares-caller";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticate {
     authenticator: Arc<Authenticator>,
@@ -49,13 +48,13 @@ impl Authenticate {
         self.authenticator.set_rules(rules);
     }
 
-    /// The layer in front, where calls wait for the keys of their tokens.
+    /// The outer layer, where calls wait for their tokens' keys.
     pub(crate) fn keys_first(&self) -> KeysFirst {
         KeysFirst(self.authenticator.clone())
     }
 }
 
-/// The layer in front of it.
+/// The outer layer, for waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct KeysFirst(Arc<Authenticator>);
 
@@ -67,7 +66,7 @@ impl<S> Layer<S> for KeysFirst {
     }
 }
 
-/// A service behind it.
+/// A service inside it.
 #[derive(Clone, Debug)]
 pub(crate) struct KeysFirstService<S> {
     inner: S,
@@ -113,11 +112,11 @@ impl Check for Authenticate {
             let names = request.extensions().get::<ClientNames>().cloned();
             self.authenticator.pass(&method, names.as_ref(), request.headers_mut())
         };
-        // What a stranger says that it is, is no tenant: its refusals are on nobody's bill.
+        // A stranger's claimed tenant is ignored: its refusals are charged to no tenant.
         if let Err(stopped) = &caller {
             stopped.name_tenant(request.headers_mut());
         }
-        // A runner passes a call on: it is made by whom the runner names, who may not act for all.
+        // A proxied call is the named caller's, who may not act for all tenants.
         if let (Ok(Some(caller)), Some(name)) = (&mut caller, vouched)
             && caller.any_tenant
         {

@@ -1,5 +1,5 @@
-//! Refuses strangers, callers that lack the role of the call, timeouts that are none, and calls whose lines in
-//! the audit log must be written and cannot be.
+//! Refuses strangers, callers without the call's role, invalid timeouts, and calls whose required audit lines
+//! cannot be written.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,9 @@ use tonic::body::Body;
 use super::{around::Check, context::CallContext, deadline::check_timeout};
 use crate::{audit::Auditor, status::Fault};
 
-/// How long a caller waits that found the audit log broken.
+/// Wait of a caller while the audit log is broken.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Authorize(pub(crate) Option<Arc<Auditor>>);
 
@@ -50,7 +49,7 @@ mod tests {
 
     #[test]
     fn strangers_are_refused_and_all_where_lines_must_be_written_and_cannot_be() {
-        // Nobody reads the pipe.
+        // The pipe has no reader.
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("audit");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -62,7 +61,7 @@ mod tests {
             (&Authorize(None), execute, Ok(()), None),
             (&Authorize(None), execute, Err(Stopped::from(Denied::Missing)), Some("CREDENTIALS_MISSING")),
             (&broken, execute, Ok(()), Some("AUDIT_UNAVAILABLE")),
-            // Probes are answered.
+            // Probes are served.
             (&broken, "grpc.health.v1.Health/Check", Ok(()), None),
         ] {
             assert_eq!(refused(layer, method, caller).as_deref(), expected, "{method}");

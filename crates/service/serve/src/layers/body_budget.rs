@@ -1,5 +1,5 @@
-//! Bytes of requests and answers: charged to their peer while the server holds them, within limits of their
-//! own.
+//! Bytes of requests and responses: charged to their peer while the server holds them, within their own
+//! limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,6 @@ use crate::{
     peer::Peer,
 };
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget {
     bytes: Arc<Budget<Peer>>,
@@ -29,7 +28,7 @@ pub(crate) struct BodyBudget {
 }
 
 impl BodyBudget {
-    /// With the limits of `listen`.
+    /// A layer with the limits of `listen`.
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
         let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max()));
         let gauge =
@@ -39,7 +38,7 @@ impl BodyBudget {
         Self { bytes, message_bytes_max: listen.message_bytes_max, message_time_max: MESSAGE_TIME_MAX }
     }
 
-    /// What the request of a call may be.
+    /// Limits of a call's request.
     fn terms(&self, request: &Request<Body>, is_stream: bool) -> Terms {
         Terms {
             message_bytes_max: self.message_bytes_max,
@@ -61,7 +60,7 @@ impl Around for BodyBudget {
                 return refused(over_budget(spent));
             }
         };
-        // The message lives as long as the call does.
+        // The message lives as long as the call.
         context.ending.hold(charged.clone());
         let bytes = RequestBytes::new(self.bytes.clone(), peer);
         context.bytes = Some(bytes.clone());

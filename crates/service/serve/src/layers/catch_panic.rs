@@ -1,4 +1,4 @@
-//! A wall against panics: one fails its own call, and no other.
+//! Isolates panics: a panic fails only its own call.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,7 +9,6 @@ use tonic::{Status, body::Body};
 use super::around::{Answering, Around};
 use crate::status::Fault;
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct CatchPanic;
 
@@ -17,7 +16,7 @@ impl Around for CatchPanic {
     fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let rest = AssertUnwindSafe(rest(request)).catch_unwind();
         Box::pin(async move {
-            // The panic hook has told where. The connection and its other calls live on.
+            // The panic hook has logged where. The connection and its other calls continue.
             rest.await.unwrap_or_else(|_| Ok(Status::from(Fault::logged()).into_http()))
         })
     }

@@ -1,5 +1,5 @@
-//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer,
-//! and the quota of the tenant. What one peer can take leaves room for others.
+//! Admission of calls: slots among the calls in progress, per peer and per tenant of a peer, and the tenant's
+//! quota. The share of one peer leaves capacity for others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,25 +22,23 @@ use crate::{
     status::{Fault, code_in, reason_in},
 };
 
-/// How long a caller that found the server full should wait.
+/// Wait of a caller when the server is full.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// How long a caller waits to hear that a quota is used up, by whatever: who asks again at once takes the
-/// machine from others.
+/// Delay before any error about a quota: immediate retries would burden the machine.
 const QUOTA_PAUSE: Duration = Duration::from_millis(20);
 
-/// Health checks and reflection in progress at once; a watch is one for as long as it
-/// lasts.
+/// Health checks and reflection in progress at once; a watch counts while it lasts.
 const EXEMPT_CALLS_MAX: u64 = 1024;
 
-/// Of these, of one peer.
+/// Share of one peer.
 const EXEMPT_CALLS_PER_PEER_MAX: u64 = 64;
 
-/// A tenant as one peer names it. Another peer that says the same name is another tenant: nobody has proven a
-/// name.
+/// A tenant as named by one peer. The same name from another peer is another tenant: names are
+/// unauthenticated here.
 type Tenant = (Peer, Box<[u8]>);
 
-/// The layer, with the places of a server.
+/// The layer, with a server's slots.
 #[derive(Clone, Debug)]
 pub(crate) struct ConcurrencyLimit {
     calls: Arc<Budget<Peer>>,
@@ -49,25 +47,25 @@ pub(crate) struct ConcurrencyLimit {
     refused: IntCounterVec,
 }
 
-/// What a call holds until it ends.
+/// Slots that a call holds until it ends.
 #[derive(Debug)]
 pub(crate) struct Slots {
     _calls: Grant<Peer>,
     _tenant: Option<Grant<Tenant>>,
 }
 
-/// Places beside those of all calls, for calls of one kind; half of them for one caller at most.
+/// Extra slots for calls of one kind; at most half of them for one caller.
 #[derive(Clone, Debug)]
 pub struct SharedPlaces(Arc<Budget<Identity>>);
 
 impl SharedPlaces {
-    /// `most` of them.
+    /// `most` slots.
     #[must_use]
     pub fn new(most: u64) -> Self {
         Self(Arc::new(Budget::new(most, most / 2)))
     }
 
-    /// Gives `call` a place until it ends.
+    /// Gives `call` a slot until it ends.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -81,7 +79,7 @@ impl SharedPlaces {
     }
 }
 
-/// Why a call gets no place.
+/// Why a call gets no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Refused {
@@ -117,8 +115,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from
-    /// others.
+    /// Slots for a call of `peer` with these `headers`; an `exempt` one takes none from others.
     fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Slots, Refused> {
         let admitted = self.slots(peer, headers, exempt);
         if let Err(refused) = &admitted {
@@ -138,7 +135,7 @@ impl ConcurrencyLimit {
         Ok(Slots { _calls: calls, _tenant: tenant })
     }
 
-    /// Whether no call is in progress, health checks aside.
+    /// Whether no call is in progress, except health checks.
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.total() == 0
     }
@@ -146,7 +143,7 @@ impl ConcurrencyLimit {
 
 impl Check for ConcurrencyLimit {
     fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
-        // Who must repair a server that is full gets in.
+        // Operators must be able to repair a full server.
         let is_by_socket = request.extensions().get::<ByAdminSocket>().is_some();
         let CallContext { peer, is_exempt, .. } = *CallContext::in_request(request);
         let is_exempt = is_exempt || is_by_socket;
@@ -178,7 +175,7 @@ impl Around for ConcurrencyLimit {
     }
 }
 
-/// What the caller says, cut to what it may be; the service says no to other names.
+/// The caller's claim, truncated to the maximum length; the service rejects other names.
 fn tenant_of(peer: Peer, headers: &HeaderMap) -> Tenant {
     let name = headers.get(TENANT).map_or(&[][..], |value| value.as_bytes());
     (peer, name[..name.len().min(TENANT_BYTES_MAX)].into())
@@ -211,12 +208,12 @@ mod tests {
         let headers =
             |tenant: &'static str| HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
         let take = |number, tenant, exempt| admission.admit(peer(number), &headers(tenant), exempt);
-        // Of 32 places half are a tenant's of a peer, three quarters a peer's; the last four are for small peers.
+        // Of 32 slots, a tenant of a peer may have 16 and a peer 24; the last four are for small peers.
         let mut held: Vec<_> = (0..16).map(|_| take(1, "a", false).unwrap()).collect();
         assert_eq!(take(1, "a", false).unwrap_err(), Refused::Tenant);
         held.extend((0..8).map(|_| take(1, "b", false).unwrap()));
         assert_eq!(take(1, "c", false).unwrap_err(), Refused::Peer);
-        // The same name of another peer is another tenant.
+        // The same name from another peer is another tenant.
         held.extend((0..4).map(|_| take(2, "a", false).unwrap()));
         assert_eq!(take(2, "b", false).unwrap_err(), Refused::Server);
         held.push(take(3, "a", false).unwrap());

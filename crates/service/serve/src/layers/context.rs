@@ -1,4 +1,4 @@
-//! What is known of a call beside its message. Layers fill it in from the outside in; services read it.
+//! Metadata of a call. Layers fill it in from the outside in; services read it.
 
 use std::{
     collections::HashMap,
@@ -23,23 +23,22 @@ use crate::{
     status::Fault,
 };
 
-/// Label of calls to methods that do not exist.
+/// Label of calls to unknown methods.
 const OTHER: &str = "_OTHER";
 
-/// Services that must answer when nothing else does, autoscalers among their callers: they have places of
-/// their own, and no traces.
+/// Services that must always respond, also to autoscalers: they have separate slots and no traces.
 const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
 
-/// What is known of a call. An extension of every request; one that no server took knows nothing.
+/// Metadata of a call. An extension of every request; empty outside a server.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     pub(crate) method: Arc<str>,
-    /// Whether its request may have many messages.
+    /// Whether its request may have several messages.
     pub(crate) is_stream: bool,
     pub(crate) is_exempt: bool,
     pub(crate) peer: Peer,
     pub(crate) deadline: Option<Instant>,
-    /// Who calls, where callers are asked; or why the call is refused for who makes it.
+    /// The caller, if authenticated; or why the call is refused for its caller.
     pub(crate) caller: Result<Option<Caller>, Stopped>,
     pub(crate) proven: Proven,
     pub(crate) account: Option<Account>,
@@ -50,39 +49,39 @@ pub struct CallContext {
     pub(crate) closing: Option<watch::Receiver<bool>>,
 }
 
-/// What a caller has shown, or what is taken as shown.
+/// Proven or assumed rights of a caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Proven {
     /// The role that the call needs.
     pub(crate) role: bool,
-    /// The role of administrators, whatever the call needs.
+    /// The admin role, independent of the call.
     pub(crate) admin: bool,
-    /// That it may act for every tenant: a gateway, a runner.
+    /// The right to act for every tenant: a gateway, a runner.
     pub(crate) any_tenant: bool,
-    /// Peers on the loopback network are operators: the configuration says so.
+    /// The configuration makes peers on the loopback network operators.
     pub(crate) loopback: bool,
 }
 
 impl CallContext {
-    /// Of the call of `request`.
+    /// The context of the call of `request`.
     #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         request.extensions().get().cloned().unwrap_or_else(Self::outside)
     }
 
-    /// Of a call outside of a server: by nobody, without limits.
+    /// For a call outside a server: anonymous and unlimited.
     #[must_use]
     pub fn outside() -> Self {
         Self::new(Arc::from(OTHER), false, Peer::UNKNOWN)
     }
 
-    /// The same from `peer`, who is an operator if it is on the loopback network: for tests.
+    /// The same from `peer`, an operator if on the loopback network: for tests.
     #[must_use]
     pub fn from_operators(self, peer: Peer) -> Self {
         Self { peer, proven: Proven { loopback: true, ..self.proven }, ..self }
     }
 
-    /// The same by who has shown the role that the call needs: for tests.
+    /// The same with the role that the call needs: for tests.
     #[must_use]
     pub fn with_role(self) -> Self {
         Self { proven: Proven { role: true, ..self.proven }, ..self }
@@ -106,7 +105,7 @@ impl CallContext {
         }
     }
 
-    /// In the request of a call, for layers behind [`Context`].
+    /// The context in a call's request, for layers inside [`Context`].
     ///
     /// # Panics
     /// There is none.
@@ -114,77 +113,77 @@ impl CallContext {
         request.extensions_mut().get_mut().expect("the layer `Context` is in front")
     }
 
-    /// For whom it is.
+    /// The account of the call.
     #[must_use]
     pub fn account(&self) -> Account {
         self.account.clone().unwrap_or_else(Account::nobody)
     }
 
-    /// The name that the caller has proven, as a header has it.
+    /// The caller's authenticated name, as a header value.
     #[must_use]
     pub fn who(&self) -> Option<HeaderValue> {
         let who = &self.caller.as_ref().ok()?.as_ref()?.who;
         Some(HeaderValue::from_bytes(who.as_bytes()).unwrap_or(HeaderValue::from_static("?")))
     }
 
-    /// Who is at the other end of the connection.
+    /// The peer of the connection.
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows
-    /// any call. None outside of a server.
+    /// When the response must have started: the caller's `grpc-timeout`, capped by the server's limit. None
+    /// outside a server.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Where bytes are charged that are kept for the caller. None outside of a server.
+    /// Budget for bytes held for the caller. None outside a server.
     #[must_use]
     pub fn bytes(&self) -> Option<&RequestBytes> {
         self.bytes.as_ref()
     }
 
-    /// Whether it was asked who calls, and the role was there that the call needs.
+    /// Whether the caller was authenticated and has the role that the call needs.
     #[must_use]
     pub fn has_role(&self) -> bool {
         self.proven.role
     }
 
-    /// Whether the caller has shown the role of administrators, whatever the call needs.
+    /// Whether the caller has the admin role, independent of the call.
     #[must_use]
     pub fn is_admin(&self) -> bool {
         self.proven.admin
     }
 
-    /// Whether the caller has shown that it may act for every tenant.
+    /// Whether the caller may act for every tenant.
     #[must_use]
     pub fn acts_for_all(&self) -> bool {
         self.proven.any_tenant
     }
 
-    /// Until the server stops taking work.
+    /// Waits until the server stops taking work.
     pub async fn closed(&self) {
         match self.closing.clone() {
-            // Who tells it may be gone.
+            // The sender may be gone.
             Some(mut closing) => drop(closing.wait_for(|closing| *closing).await),
             None => std::future::pending().await,
         }
     }
 
-    /// Says for the audit log what the call is about: a digest, a key.
+    /// Sets the call's subject for the audit log: a digest, a key.
     pub fn set_subject(&self, subject: impl ToString) {
         self.audit.set_subject(&subject);
     }
 
-    /// Says for the audit log how the caller names the call.
+    /// Sets the caller's ID of the call for the audit log.
     pub fn set_request_id(&self, id: &str) {
         self.audit.set_request_id(id);
     }
 }
 
-/// Begins the context of a call: what is asked for, from where, and until when.
+/// Creates the context of a call: method, peer and deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Context(Arc<Methods>);
 

@@ -1,4 +1,4 @@
-//! How long a call may take: its answer begins in time, or its caller hears that it does not.
+//! Deadlines of calls: the response starts in time, or the caller gets an error.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     status::{Fault, closing},
 };
 
-/// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
+/// Refuses an invalid timeout: its sender would expect another behavior.
 pub(crate) fn check_timeout(headers: &HeaderMap) -> Result<(), Fault> {
     let mut values = headers.get_all("grpc-timeout").iter();
     let is_good = match (values.next(), values.next()) {
@@ -26,7 +26,7 @@ pub(crate) fn check_timeout(headers: &HeaderMap) -> Result<(), Fault> {
     if is_good { Ok(()) } else { Err(Fault::invalid("TIMEOUT_MALFORMED", problem)) }
 }
 
-/// Ends a call whose time is over, or that of the process.
+/// Ends a call at its deadline or at the end of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline(pub(crate) Stopping);
 
@@ -36,7 +36,7 @@ impl Around for Deadline {
         let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move {
             let Some(deadline) = deadline else { return rest.await };
-            // tonic watches the same deadline, but would say CANCELLED; this one began a moment earlier.
+            // tonic has the same deadline but reports CANCELLED; this one started a moment earlier.
             let late = |_| Ok(Status::from(Fault::call_deadline()).into_http());
             tokio::select! {
                 biased;
@@ -47,7 +47,7 @@ impl Around for Deadline {
     }
 }
 
-/// The deadline in `headers`, counted from now, and at most `longest` away.
+/// The deadline in `headers`, from now, at most `longest` away.
 pub(crate) fn deadline_of(headers: &HeaderMap, longest: Duration) -> Instant {
     let asked = headers.get("grpc-timeout").and_then(|value| parse_timeout(value.to_str().ok()?));
     Instant::now() + asked.map_or(longest, |asked| asked.min(longest))
@@ -89,9 +89,9 @@ impl Stopping {
         self.0.send_replace(true);
     }
 
-    /// Until calls are ended.
+    /// Waits until calls are ended.
     pub(crate) async fn ends(self) {
-        // The sender is here.
+        // `self` keeps the sender alive.
         let _ = self.0.subscribe().wait_for(|ends| *ends).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Only calls of gRPC go on: others hear so in HTTP.
+//! Passes only gRPC calls: others get an HTTP error.
 
 use std::future::ready;
 
@@ -13,7 +13,6 @@ use super::around::{Answering, Around};
 /// Media type of gRPC, before `+proto` and parameters.
 const GRPC: &str = "application/grpc";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct GrpcOnly;
 
@@ -26,7 +25,7 @@ impl Around for GrpcOnly {
     }
 }
 
-/// What HTTP says to a request that is no gRPC call.
+/// HTTP response to a request that is no gRPC call.
 fn not_grpc(request: &Request<Body>) -> Option<Response<Body>> {
     let answer = |status, header: Option<(_, &'static str)>| {
         let mut answer = Response::new(Body::empty());

@@ -1,4 +1,4 @@
-//! How many calls are in progress, and how long each took, by method and status.
+//! Calls in progress, and their durations by method and status.
 
 use http::Request;
 use prometheus::IntGauge;
@@ -12,7 +12,6 @@ use crate::{
     telemetry,
 };
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     seconds: TracedHistograms,
@@ -27,7 +26,7 @@ impl Measure {
             RPC_SECONDS,
             &["rpc_method", "rpc_response_status_code"],
         );
-        // A rate does not see what a counter began with.
+        // A rate misses the initial value of a counter, so these start at zero.
         for method in methods {
             FAULTS.iter().for_each(|code| drop(seconds.family.with_label_values(&[method, code])));
         }

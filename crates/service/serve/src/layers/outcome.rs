@@ -1,5 +1,5 @@
-//! How a call ends: seen in its answer's headers or trailers, or in that it goes away. Layers behind this one
-//! say what is to be done then.
+//! The end of a call: its response's headers or trailers, or the caller going away. Inner layers register
+//! what to do then.
 
 use std::{
     fmt,
@@ -28,32 +28,32 @@ use crate::{
     status::{CANCELLED, DEADLINE_EXCEEDED, caller_error, closing, code_in, is_refusal, reason_in},
 };
 
-/// Among the extensions of an answer that another server gave, which has charged it.
+/// Extension of a response from another server, which has charged the call.
 #[derive(Clone, Copy, Debug)]
 pub struct AnsweredElsewhere;
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     pub(crate) code: &'static str,
-    /// Why it failed, as its caller is told.
+    /// The error's reason, as sent to the caller.
     pub(crate) reason: Option<String>,
     pub(crate) elapsed: Duration,
 }
 
 type Act = Box<dyn FnOnce(&CallEnd) + Send>;
 
-/// What is done when a call ends.
+/// Actions at the end of a call.
 #[derive(Clone, Default)]
 pub(crate) struct Ending(Arc<Mutex<Vec<Act>>>);
 
 impl Ending {
-    /// Has `act` done then, after what was asked for before.
+    /// Runs `act` then, after earlier actions.
     pub(crate) fn then(&self, act: impl FnOnce(&CallEnd) + Send + 'static) {
         self.0.lock().push(Box::new(act));
     }
 
-    /// Keeps `held` until then.
+    /// Holds `held` until then.
     pub(crate) fn hold(&self, held: impl Send + 'static) {
         self.then(move |_| drop(held));
     }
@@ -70,7 +70,6 @@ impl fmt::Debug for Ending {
     }
 }
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome(pub(crate) Stopping);
 
@@ -82,13 +81,13 @@ impl Around for Outcome {
     }
 }
 
-/// A call from its first byte to its last. Dropping it does what is to be done at its end.
+/// A call from its first byte to its last. Dropping it runs its actions.
 struct Call {
     started: Instant,
     deadline: Option<Instant>,
-    /// None of a call that nobody pays for.
+    /// None for calls without a payer.
     account: Option<Account>,
-    /// Its connection, and its number there; none outside of a server.
+    /// Its connection, and its number there; none outside a server.
     link: Option<(Arc<Link>, u64)>,
     ending: Ending,
     code: Option<&'static str>,
@@ -112,7 +111,7 @@ impl Call {
         }
     }
 
-    /// `response`, which is where the call ends: in its headers (an error) or in its trailers.
+    /// `response`, with the call ending in its headers (an error) or trailers.
     fn answered(mut self, mut response: Response<Body>, stopping: Stopping) -> Response<Body> {
         if let Some(status) = caller_error(response.headers()) {
             response = status.into_http();
@@ -133,7 +132,7 @@ impl Call {
         }
     }
 
-    /// Notes how it ended, as `headers` or trailers tell.
+    /// Records the result in `headers` or trailers.
     fn end(&mut self, code: &'static str, headers: &HeaderMap) {
         self.code = Some(code);
         self.reason = reason_in(headers);
@@ -143,7 +142,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
-        // A call that goes away without a status was given up, by its deadline or by its caller.
+        // A call dropped without a status was cancelled by its deadline or its caller.
         let code = self.code.unwrap_or(if is_late { DEADLINE_EXCEEDED } else { CANCELLED });
         if let Some(account) = self.account.take().filter(|_| is_refusal(code)) {
             account.refused();
@@ -155,14 +154,14 @@ impl Drop for Call {
     }
 }
 
-/// A response body that notes the status in its trailers and keeps the call until it is sent.
+/// A response body that records the status in its trailers, and holds the call until it is sent.
 struct WatchedBody {
     inner: Body,
     call: Option<Call>,
     stop: Stop,
 }
 
-/// When the call is ended, looked at from its first wait on.
+/// When to end the call, polled from its first wait on.
 enum Stop {
     Later(Stopping),
     Soon(Pin<Box<dyn Future<Output = ()> + Send>>),
@@ -229,7 +228,7 @@ mod tests {
     use super::*;
     use crate::peer::Peer;
 
-    /// A call, and what was done at its end.
+    /// A call, and its actions at the end.
     fn call() -> (Request<Body>, Arc<Mutex<Vec<String>>>) {
         let context = CallContext::new(Arc::from("s/m"), false, Peer::UNKNOWN);
         let done = Arc::new(Mutex::new(Vec::new()));

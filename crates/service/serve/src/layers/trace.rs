@@ -1,5 +1,4 @@
-//! The span of a call: what it is, whose, and which trace of the caller's it belongs to. And a log line at
-//! its end.
+//! The span of a call, with its attributes and its parent in the caller's trace, and a log line at its end.
 
 use std::sync::Arc;
 
@@ -16,13 +15,12 @@ use super::{
 };
 use crate::{connections::Link, telemetry};
 
-/// Characters of a server's name that are kept: as many as a name of DNS may have.
+/// Characters of a server's name that are recorded: the maximum of a DNS name.
 const HOST_CHARS_MAX: usize = 255;
 
-/// What filters of the log call these lines.
+/// Target of these lines in log filters.
 const TARGET: &str = "antares_serve::call";
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace;
 
@@ -41,7 +39,7 @@ impl Around for Trace {
     }
 }
 
-/// Writes into `span` and the log how its call ended.
+/// Records the call's result in `span` and the log.
 fn record_end(span: &Span, end: &CallEnd) {
     let (code, reason) = (end.code, end.reason.as_deref());
     span.record("rpc.response.status_code", code);
@@ -57,7 +55,7 @@ fn record_end(span: &Span, end: &CallEnd) {
     });
 }
 
-/// A span for a call of `method`, with the names that are known before it begins.
+/// A span for a call of `method`, with the fields known at its start.
 fn span_of(method: &str, request: &Request<Body>) -> Span {
     let span = tracing::info_span!(
         target: "antares_serve::rpc",
@@ -79,7 +77,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
     if let Some(peer) = request.extensions().get::<Arc<Link>>().map(|link| link.peer()) {
         span.record("peer", field::display(peer));
     }
-    // For traces alone: a log line has the method already.
+    // For traces only: a log line already has the method.
     span.set_attribute("rpc.system.name", "grpc");
     span.set_attribute("rpc.method", method.to_owned());
     if let Some(server) = requested(request) {
@@ -91,7 +89,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
     span
 }
 
-/// The server as the caller calls it: what stands in `:authority`, or in `Host` where that is HTTP/1.1's.
+/// The server's name from the caller: `:authority`, or `Host` in HTTP/1.1.
 fn requested(request: &Request<Body>) -> Option<Authority> {
     let host = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
     request.uri().authority().cloned().or_else(host)

@@ -15,8 +15,7 @@ use crate::{account::TENANT, authenticator::Authenticator, metrics::Metrics};
 /// A tenant and its roles; none if the token is refused.
 type Expected = Option<(&'static str, &'static [&'static str])>;
 
-/// Of a provider: what its key set says beside modulus and exponent, a token's claims, the rules,
-/// and what follows.
+/// A provider's case: its key set's extra members, a token's claims, the rules, and the result.
 struct Case {
     name: &'static str,
     key: Value,

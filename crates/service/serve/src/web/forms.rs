@@ -1,5 +1,5 @@
-//! The methods that may be called over HTTP, and their messages between JSON and the wire's form, as the
-//! proto files have them.
+//! Methods callable over HTTP, and conversion of their messages between JSON and the wire format, from the
+//! proto files.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use serde_path_to_error::{Deserializer, Track};
 use super::plain_json::Plain;
 use crate::status::{Fault, code_in, http_status};
 
-/// Services that are offered over HTTP: not what operators have.
+/// Services offered over HTTP: none for operators.
 const OFFERED: [&str; 5] = [
     "antares.v1.CompilerService",
     "antares.v1.OperationService",
@@ -26,16 +26,16 @@ const OFFERED: [&str; 5] = [
     "grpc.health.v1.Health",
 ];
 
-/// A field of a request that is wrong, in the error of a part of an answer.
+/// An invalid request field, in an error within a response.
 const VIOLATION: &str = "antares.v1.FieldViolation";
 
-/// Messages within a request that are looked through for a field.
+/// Nesting levels of a request that are searched for a field.
 const DEPTH_MAX: usize = 3;
 
-/// Bytes that an object of JSON takes while it is read: a node of a tree of fields.
+/// Bytes of a JSON object during parsing: a node of a field tree.
 const OBJECT_BYTES: usize = 1 << 10;
 
-/// Bytes that any other value may take, twice as many as one has, for lists that grow.
+/// Bytes of any other value, doubled for growing lists.
 const VALUE_BYTES: usize = 128;
 
 /// One method.
@@ -47,7 +47,7 @@ pub(crate) struct Method {
     pub(crate) gives_stream: bool,
 }
 
-/// All of them, by path.
+/// All methods, by path.
 #[derive(Debug)]
 pub(crate) struct Forms {
     methods: HashMap<String, Method>,
@@ -82,8 +82,8 @@ impl Forms {
         self.methods.get(path)
     }
 
-    /// The error that `headers` or trailers tell: `google.rpc.Status` in JSON, with the code as HTTP and as
-    /// gRPC has it. Fields of `request` have the names of JSON.
+    /// The error in `headers` or trailers: `google.rpc.Status` in JSON, with the HTTP and gRPC codes. Fields
+    /// of `request` have their JSON names.
     pub(crate) fn error(&self, headers: &HeaderMap, request: &MessageDescriptor) -> Value {
         let details = headers.get("grpc-status-details-bin").and_then(|value| self.details(value.as_bytes()));
         let details = details.map(|mut details| {
@@ -116,8 +116,8 @@ impl Forms {
     }
 }
 
-/// A path of fields of `request`, or of a message in it, with the names that JSON has for them. What stands
-/// behind the last field is the caller's own.
+/// Converts a field path of `request`, or of a nested message, to JSON names. The part after the last field
+/// comes from the caller.
 fn path_in_json(request: &MessageDescriptor, path: &str) -> String {
     let split = |part: &str| part.find('[').unwrap_or(part.len());
     let first = path.split('.').next().map_or("", |part| &part[..split(part)]);
@@ -140,7 +140,7 @@ fn path_in_json(request: &MessageDescriptor, path: &str) -> String {
     path.split('.').map(in_json).collect::<Vec<_>>().join(".")
 }
 
-/// Names the fields of `request` in an answer's errors as JSON has them.
+/// Converts fields of `request` in a response's errors to JSON names.
 fn name_fields(answer: &mut DynamicMessage, request: &MessageDescriptor) {
     let is_violation = answer.descriptor().full_name() == VIOLATION;
     for (field, value) in answer.fields_mut() {
@@ -160,7 +160,7 @@ fn name_fields(answer: &mut DynamicMessage, request: &MessageDescriptor) {
     }
 }
 
-/// Bytes that reading `text` takes beside it, at most: `{},` is a message with a place of its own.
+/// Maximum memory for parsing `text`, without the text: `{},` is a message with its own slot.
 pub(crate) fn reading_bytes(text: &[u8]) -> usize {
     let (mut bytes, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in text {
@@ -176,7 +176,7 @@ pub(crate) fn reading_bytes(text: &[u8]) -> usize {
     bytes
 }
 
-/// `text` as a framed message of gRPC.
+/// Converts `text` to a framed gRPC message.
 pub(crate) fn to_frame(message: &MessageDescriptor, text: &[u8]) -> Result<Bytes, Fault> {
     let (mut json, mut track) = (serde_json::Deserializer::from_slice(text), Track::new());
     let plain = Plain::deserialize(Deserializer::new(&mut json, &mut track));
@@ -199,7 +199,7 @@ fn no_message(message: &MessageDescriptor, track: Track, error: &serde_json::Err
     Fault::invalid("MESSAGE_MALFORMED", problem).violation(track.path().to_string(), error.to_string())
 }
 
-/// An answer of the wire as JSON, with a line's end.
+/// Converts a response to a line of JSON.
 pub(crate) fn to_line(method: &Method, bytes: &[u8]) -> Result<Bytes, Fault> {
     let message = DynamicMessage::decode(method.output.clone(), bytes);
     let mut message = message.map_err(|error| Fault::internal(&error))?;
@@ -209,7 +209,7 @@ pub(crate) fn to_line(method: &Method, bytes: &[u8]) -> Result<Bytes, Fault> {
     Ok(line.into())
 }
 
-/// A message is longer than it may be.
+/// A message exceeds its maximum length.
 pub(crate) fn too_long(bytes: usize, most: usize) -> Fault {
     let problem = format!("a message of {bytes} bytes or more, at most {most} are allowed");
     Fault::too_large(problem).metadata("message_bytes_max", most.to_string())
@@ -234,7 +234,7 @@ mod tests {
             ("rules.script_version", "rules.scriptVersion"),
             ("limits.maxCycles", "limits.maxCycles"),
             ("cell_deps[1].cell.data_sha256", "cellDeps[1].cell.dataSha256"),
-            // Of the transaction, not of the request.
+            // A path of the transaction, not of the request.
             ("tx.cell_deps[0]", "tx.cell_deps[0]"),
             ("mock_info.inputs[0].output", "mock_info.inputs[0].output"),
             ("", ""),

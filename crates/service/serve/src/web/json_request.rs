@@ -1,5 +1,5 @@
-//! The body of a request in JSON, read as messages of gRPC: one, or one in each line. What is read counts
-//! among the bytes of requests, with what reading takes beside it.
+//! Parses a JSON request body into gRPC messages: one, or one per line. The text and its parsing memory count
+//! toward the request budget.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
@@ -15,21 +15,21 @@ use crate::{
     tasks::blocking,
 };
 
-/// Longer texts are read beside the threads that serve connections.
+/// Longer texts are parsed off the threads that serve connections.
 const QUICK_BYTES: usize = 64 << 10;
 
-/// What a body is made of.
+/// Settings of a body.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonRequest {
     pub(crate) message: MessageDescriptor,
     /// Whether each line is a message.
     pub(crate) is_stream: bool,
-    /// Longest message as text.
+    /// Maximum text length of a message.
     pub(crate) text_bytes_max: usize,
     pub(crate) bytes: BytesSlot,
 }
 
-/// `body` as the messages of gRPC that it says.
+/// Converts `body` to gRPC messages.
 pub(crate) fn json_request(body: Body, how: JsonRequest) -> Body {
     let reader = Reader { body, how, text: BytesMut::new(), searched: 0, held: None, end: End::Open };
     Body::new(StreamBody::new(stream::unfold(reader, async |mut reader| {
@@ -43,9 +43,9 @@ pub(crate) fn json_request(body: Body, how: JsonRequest) -> Body {
 
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// More may come.
+    /// More may arrive.
     Open,
-    /// Nothing more comes, and the last message is still to be read.
+    /// The input has ended, and the last message is still unparsed.
     Read,
     JsonResponse,
 }
@@ -53,17 +53,17 @@ enum End {
 struct Reader {
     body: Body,
     how: JsonRequest,
-    /// What came and was not read yet.
+    /// Received text that is not parsed yet.
     text: BytesMut,
-    /// Bytes of it without a line's end.
+    /// Bytes of it without a line end.
     searched: usize,
-    /// Held for it.
+    /// Budget held for it.
     held: Option<HeldBytes>,
     end: End,
 }
 
 impl Reader {
-    /// The next message; none behind the last.
+    /// The next message; none after the last.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         while self.end != End::JsonResponse {
             if let Some(text) = self.whole() {
@@ -85,7 +85,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The text of the next message, when it has come whole.
+    /// The text of the next message, once complete.
     fn whole(&mut self) -> Option<Bytes> {
         let found = self.text[self.searched..].iter().position(|&byte| byte == b'\n');
         match found.filter(|_| self.how.is_stream) {
@@ -113,7 +113,7 @@ impl Reader {
         }
         self.text.extend_from_slice(&data);
         let most = self.how.text_bytes_max;
-        // Of a stream what came together may be many lines.
+        // A chunk of a stream may contain many lines.
         let begun = if self.how.is_stream {
             self.text
                 .iter()

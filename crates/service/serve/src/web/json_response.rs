@@ -1,5 +1,5 @@
-//! The answer of a gRPC call told in JSON: one message, or one in each line; an error as HTTP has it, with
-//! its details. What its caller does not take counts among the bytes of answers.
+//! Converts a gRPC response to JSON: one message, or one per line; an error becomes an HTTP error with its
+//! details. Bytes that the caller has not read count toward the response budget.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use crate::{
 /// Media type of one message.
 pub(crate) const JSON: &str = "application/json";
 
-/// Media type of many.
+/// Media type of several.
 pub(crate) const LINES: &str = "application/x-ndjson";
 
 /// Bytes before each message of gRPC.
 const HEAD_BYTES: usize = 5;
 
-/// How an answer is told.
+/// Settings of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonResponse {
     pub(crate) forms: Arc<Forms>,
@@ -36,7 +36,7 @@ pub(crate) struct JsonResponse {
     pub(crate) bytes: BytesSlot,
 }
 
-/// A text, and what is held for it until it has left.
+/// A text, and its budget until it has been sent.
 struct Held {
     text: Bytes,
     _bytes: HeldBytes,
@@ -48,7 +48,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// `response` in JSON.
+/// Converts `response` to JSON.
 pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -> Response<Body> {
     let (head, body) = response.into_parts();
     if code_in(&head.headers).is_some_and(|code| code != "OK") {
@@ -58,7 +58,7 @@ pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -
     if !reader.how.method.gives_stream {
         return match reader.next().await {
             Ok(Some(line)) => {
-                // What stands behind it is how the call ended.
+                // The trailers after it hold the status.
                 match reader.next().await {
                     Ok(None) => answer(StatusCode::OK, JSON, Body::new(Full::new(line))),
                     Ok(Some(_)) => reader.how.failure(Status::unknown("an answer had two messages")),
@@ -84,7 +84,7 @@ pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -
     answer(StatusCode::OK, LINES, Body::new(StreamBody::new(lines)))
 }
 
-/// An answer of this kind.
+/// A response of this type.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -125,13 +125,13 @@ fn headers_of(status: Status) -> HeaderMap {
 struct Reader {
     body: Body,
     how: JsonResponse,
-    /// What came and was not told yet.
+    /// Received bytes that are not converted yet.
     text: BytesMut,
     is_over: bool,
 }
 
 impl Reader {
-    /// The next message in JSON; none behind the last; headers with an error where there is one.
+    /// The next message in JSON; none after the last; headers if there is an error.
     async fn next(&mut self) -> Result<Option<Bytes>, HeaderMap> {
         loop {
             if let Some(message) = self.message() {
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// The next message that has come whole. The service is ours: what it says of lengths is so.
+    /// The next complete message. The service is ours, so its lengths are trusted.
     fn message(&mut self) -> Option<BytesMut> {
         let head = self.text.get(..HEAD_BYTES)?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;

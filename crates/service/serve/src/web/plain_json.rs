@@ -1,5 +1,4 @@
-//! JSON that all readers take for the same: no object has a key twice, and no number is beyond 64 bits, which
-//! readers round.
+//! JSON that all parsers read alike: no duplicate keys, and no numbers beyond 64 bits, which parsers round.
 
 use std::{collections::HashSet, fmt};
 

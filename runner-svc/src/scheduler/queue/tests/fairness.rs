@@ -1,4 +1,4 @@
-//! The queue under a simulated clock: how long a light tenant waits for heavy ones, and that nobody starves.
+//! The queue on a simulated clock: how long a light tenant waits for heavy ones, and that nobody starves.
 
 use antares_serve::Account;
 
@@ -7,7 +7,7 @@ use crate::scheduler::queue::*;
 /// Microseconds of a run.
 const HEAVY: u64 = 79_000;
 const LIGHT: u64 = 500;
-/// How long the light tenant thinks between two calls.
+/// The light tenant's pause between two calls.
 const THINK: u64 = 300;
 const END: u64 = 60_000_000;
 
@@ -28,11 +28,11 @@ struct Seen {
 struct Simulation {
     state: State<usize>,
     senders: Vec<Sender>,
-    /// When a call came, by sender.
+    /// Arrival times of calls, by sender.
     came: Vec<u64>,
     seen: Vec<Seen>,
     now: u64,
-    /// What happens next: a sender's call comes, or its run ends.
+    /// The next events: a sender's call arrives, or its run ends.
     events: std::collections::BTreeSet<(u64, usize, bool)>,
 }
 
@@ -103,7 +103,7 @@ fn a_light_tenant_among_several_heavy_ones_waits_for_one_run_at_most() {
         let seen = Simulation::run(slots, [vec![light()], heavy].concat());
         let mut waits = seen[0].waits.clone();
         waits.sort_unstable();
-        // Its second call finds eight that have had nothing yet.
+        // Its second call meets eight callers without any time so far.
         assert!(waits.len() > 200 && waits[waits.len() - 2] <= HEAVY, "{waits:?}");
         let mut of: Vec<u64> = (0..8)
             .map(|tenant| seen[1..].iter().skip(tenant).step_by(8).map(|seen| seen.worked).sum())
@@ -121,7 +121,7 @@ fn time_and_not_calls_is_shared() {
     let worked = |of: &[Seen]| of.iter().map(|seen| seen.worked).sum::<u64>();
     let (short, long) = (worked(&seen[..8]), worked(&seen[8..]));
     assert!(short.abs_diff(long) < END / 50, "{short} {long}");
-    // Names of one caller share what it has.
+    // Names of one caller share its time.
     let names = senders(16, HEAVY, 0, |at| key("names", &at.to_string()));
     let one = senders(2, HEAVY, 0, |_| key("one", ""));
     let seen = Simulation::run(2, [names, one].concat());

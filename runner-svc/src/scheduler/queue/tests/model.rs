@@ -1,5 +1,5 @@
-//! A model of the queue: whoever comes, goes away or is done in whatever order, no slot is lost or given
-//! twice, and nobody waits where more than the last one is free.
+//! A model of the queue: calls arrive, leave and end in any order. No slot is lost or given twice, and nobody
+//! waits while more than the last one is free.
 
 use std::{
     future::Future,
@@ -49,7 +49,7 @@ impl Model {
                 let tenant = self.tenant();
                 self.running.extend(self.queue.try_acquire(&tenant));
             }
-            // Gone away while it waited, with a slot on its way or without.
+            // It left while waiting, with or without a slot on its way.
             4 if !self.waiting.is_empty() => {
                 let at = self.below(self.waiting.len());
                 drop(self.waiting.swap_remove(at));
@@ -65,10 +65,10 @@ impl Model {
         }
     }
 
-    /// Has all calls go on as far as they can.
+    /// Advances all calls as far as possible.
     fn poll(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        // Twice: who has come since may push out one that was looked at already.
+        // Twice: a later arrival may push out a call that was already polled.
         for _ in 0..2 {
             for mut call in std::mem::take(&mut self.waiting) {
                 match call.as_mut().poll(&mut context) {
