@@ -1,4 +1,4 @@
-//! A cell by its name.
+//! A cell, selected by name.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Where native code comes from, and which server is meant.
+//! Source of native code, and the server to use.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments for a server that encrypts and asks who is there.
+//! Arguments for a server that encrypts and authenticates.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `antares run --as-lock` is told.
+//! Arguments of `antares run --as-lock`.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Arguments about a CKB node and what is in its chain.
+//! Arguments about a CKB node and its chain.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Shares of a hundred, as they are asked for and told.
+//! Percentages, parsed and printed.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! A script, and the machine that it is for.
+//! A script, and the machine it targets.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Shared objects that are no library of ours, each for one reason, made by the host's C compiler.
+//! Shared objects that are not valid libraries, each for one reason, built by the host's C compiler.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{fs, process::Command};
@@ -6,13 +6,13 @@ use std::{fs, process::Command};
 use antares_abi::{ABI_VERSION, FrameError, FrameRow, FrameTable, Sha256Digest};
 use antares_pool::{ArtifactError, Sealed, verify_library};
 
-/// A header with its magic and version; the rest is the machine's to judge.
+/// A header with its magic and version; the VM checks the rest.
 const HEADER: &str = "const struct { char magic[8]; unsigned version; unsigned rest[13]; } antares_library = \
                       { {'A','N','T','A','R','E','S',MAGIC_END}, VERSION };";
-/// Some code that nobody exports.
+/// Code that is not exported.
 const CODE: &str = "__attribute__((visibility(\"hidden\"), used)) int code(int x) { return x + 1; }";
 
-/// Compiles `source`, with `flags` on top of those of our own linking.
+/// Compiles `source` with `flags`, in addition to our own link flags.
 fn library(source: &str, flags: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -38,25 +38,24 @@ fn library(source: &str, flags: &[&str]) -> Vec<u8> {
     library
 }
 
-/// What `-z rodynamic` does in the linker that ours are made with, and more: takes the right to write from
-/// what is not code.
+/// As `-z rodynamic` of our linker, and more: removes the write permission of segments without code.
 fn make_data_read_only(library: &mut [u8]) {
     for index in 0..usize::from(library[56]) {
         let header = &mut library[SEGMENTS_AT + SEGMENT_BYTES * index..][..SEGMENT_BYTES];
         let is_code = header[4] & EXECUTE != 0;
         if [PT_LOAD, PT_DYNAMIC].contains(&u32::from_le_bytes(header[..4].try_into().unwrap())) && !is_code {
             header[4] &= !WRITE;
-            // Nor may there be bytes that are not in the file.
+            // Also removes bytes that are not in the file.
             header.copy_within(32..40, 40);
         }
     }
 }
 
-/// `library` with one more segment of `kind`, at `address` with `bytes`.
+/// `library` with an additional segment of `kind`, at `address` with `bytes`.
 fn with_segment(library: &[u8], kind: u32, address: u64, bytes: u64) -> Vec<u8> {
     let mut changed = library.to_vec();
     let count = usize::from(library[56]);
-    // A table of its own at the end of the file: there is no room behind the old one.
+    // A separate table at the end of the file: there is no space after the old one.
     let table = changed.len();
     changed.extend_from_within(SEGMENTS_AT..SEGMENTS_AT + SEGMENT_BYTES * count);
     changed.extend(kind.to_le_bytes());
@@ -163,8 +162,8 @@ fn dangerous_segments_are_refused() {
     });
 }
 
-/// glibc would make a page at any distance read-only, call code whatever a forged table of headers says is,
-/// give the first library for the second one's name, and crash.
+/// Flaws that mislead glibc: it would make distant pages read-only, call code by a forged header table,
+/// confuse libraries of equal names, or crash.
 #[test]
 fn what_misled_the_dynamic_linker_is_refused() {
     let good = library(&with(""), &[]);
@@ -190,9 +189,9 @@ fn headers_lie_at_the_start_of_the_first_segment() {
         let refused = verify(bytes).unwrap_err();
         assert!(matches!(refused, ArtifactError::Place { .. }), "{refused}");
     };
-    // A table of headers that no segment holds.
+    // A header table outside of all segments.
     is_misplaced(&with_segment(&good, PT_NULL, 0, 0));
-    // A first segment that is not at address 0, or not from the start of the file.
+    // A first segment that is not at address 0, or not at the start of the file.
     for field in [8, 16] {
         let mut moved = good.clone();
         moved[SEGMENTS_AT + field + 1] = 0x10;
@@ -275,13 +274,13 @@ fn another_header_is_refused() {
 fn damaged_files_are_refused_or_harmless() {
     let good = library(&with(""), &["-s"]);
     for end in (0..good.len()).step_by(7) {
-        // Section headers, which come last, are of no interest to the dynamic linker.
+        // The dynamic linker ignores section headers, which come last.
         if verify(&good[..end]).is_ok() {
             assert!(end > good.len() / 2, "{end} of {} bytes", good.len());
         }
     }
     assert!(verify(b"").is_err());
-    // Whatever is damaged, the check itself ends with an answer.
+    // The check itself must survive any damage.
     for at in 0..good.len().min(2048) {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut damaged = good.clone();
@@ -298,7 +297,7 @@ fn a_frame_table_that_lies_is_refused() {
     let mut table = Vec::new();
     FrameTable::new([FrameRow { start: 0, bytes: 8, chain: vec![0x1_0000] }]).append_to(&mut table);
     verify(&followed_by(&table)).unwrap();
-    // One function more leaves the chain than there is.
+    // A function leaves the chain that does not exist.
     table[1] |= 2;
     let refused = verify(&followed_by(&table));
     assert!(matches!(refused, Err(ArtifactError::Frames(FrameError::Chain { place: 0 }))), "{refused:?}");

@@ -1,5 +1,5 @@
-//! Control groups of workers: where there are none, where there seem to be, and with `ANTARES_TEST_CGROUP`
-//! the kernel's own.
+//! Control groups of workers: without groups, with fake ones, and with `ANTARES_TEST_CGROUP` in the kernel's
+//! own.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![allow(dead_code, reason = "other tests need more of what they share")]
 
@@ -12,8 +12,8 @@ mod hostile;
 
 use hostile::{attempt, worker};
 
-/// Memory of a worker in these tests, bytes: less than a compile child may put into memory files (of 1 GiB a
-/// twelfth into each).
+/// Memory of a worker in these tests, bytes: less than a compile child may put into memory files (a twelfth
+/// of 1 GiB each).
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 fn start(folder: &Path) -> Pool {
@@ -41,11 +41,11 @@ fn a_host_without_them_is_reported_and_served() {
     assert_eq!(status(&pool).detail, "not asked for");
 }
 
-/// A worker that cannot be put where it belongs does not do its job elsewhere.
+/// A worker that cannot join its group does not run its job.
 #[test]
 fn a_worker_outside_of_its_group_gets_no_job() {
     let folder = tempfile::tempdir().unwrap();
-    // Files of this folder take what is written to them, so it passes for a group until a worker comes.
+    // Files of this folder accept writes, so it passes for a group until a worker joins.
     fs::write(folder.path().join("cgroup.controllers"), "memory\n").unwrap();
     let pool = start(folder.path());
     assert!(status(&pool).active);
@@ -54,13 +54,13 @@ fn a_worker_outside_of_its_group_gets_no_job() {
         .find_map(|entry| fs::read_to_string(entry.ok()?.path().join("memory.max")).ok());
     assert_eq!(limit.unwrap(), MEMORY_BYTES_MAX.to_string());
     assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
-    // No group can be made any more.
+    // No more groups can be created.
     fs::remove_dir_all(folder.path()).unwrap();
     let verdict = attempt(&pool, "run", "nothing", &[]);
     assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
 }
 
-/// Memory files count with nobody's address space; here they count.
+/// Memory files count against no address space, but they count here.
 #[test]
 fn memory_files_count_in_a_control_group() {
     let Some(folder) = env::var_os("ANTARES_TEST_CGROUP") else {
@@ -89,7 +89,7 @@ fn memory_files_count_in_a_control_group() {
     let left: Vec<_> =
         left.filter(|entry| entry.file_name().to_string_lossy().starts_with("antares-worker")).collect();
     assert!(left.is_empty(), "{left:?}");
-    // Without a group the same is within the limits of files.
+    // Without a group, the same attempt is within the file limits.
     let verdict = attempt(&without, "compile", "take-memory-files", &[]);
     assert!(matches!(&verdict, Verdict::Done(said) if said.starts_with("ok")), "{verdict:?}");
 }

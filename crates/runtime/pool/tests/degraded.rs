@@ -1,4 +1,4 @@
-//! Hosts that lack a layer: what is missing is named, accepted only by name, and its absence is felt.
+//! Hosts that lack a layer: the missing layer is named, accepted only by name, and no longer in force.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::thread;
@@ -10,8 +10,8 @@ mod hostile;
 
 use hostile::{attempt, is_violation, start};
 
-/// Runs `test` in a thread where system call `number` fails with `errno`, as it does for all that the thread
-/// starts: a pool's own thread, its zygote, its workers.
+/// Runs `test` in a thread where system call `number` fails with `errno`, also for everything that the thread
+/// starts: a pool's thread, zygote and workers.
 fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -24,9 +24,9 @@ fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
                 instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
             ];
             let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-            // SAFETY: numbers only.
+            // SAFETY: the arguments are numbers.
             assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-            // SAFETY: the kernel copies 4 instructions from `program`, which has as many.
+            // SAFETY: the kernel copies 4 instructions from `program`, which has that many.
             let answer =
                 unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
             assert_eq!(answer, 0);
@@ -35,7 +35,7 @@ fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
     });
 }
 
-/// Whether `layer` stands, and what is said about it.
+/// Whether `layer` is active, and its detail.
 fn status(pool: &Pool, layer: Layer) -> (bool, String) {
     let found = pool.layers().iter().find(|status| status.layer == layer).unwrap();
     (found.active, found.detail.clone())
@@ -61,8 +61,7 @@ fn without_landlock_nothing_starts_unless_it_is_accepted() {
             status(&pool, Layer::Landlock),
             (false, "not in this kernel, or a filter hides it".to_owned())
         );
-        // It was Landlock that kept files away from the load stage, and the filter keeps them from the run
-        // stage.
+        // Landlock denied files to the load stage; the filter still denies them to the run stage.
         assert!(matches!(attempt(&pool, "load", "open", &[]), Verdict::Done(said) if said.starts_with("ok")));
         assert!(is_violation(&attempt(&pool, "run", "open", &[])));
     });

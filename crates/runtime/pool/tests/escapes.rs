@@ -1,5 +1,4 @@
-//! What a worker that was taken over may still do: each attempt in a child of its own, in the stage that
-//! guests run in.
+//! Attempts of a compromised worker: each runs in its own child, in the stage that runs guests.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::process::Command;
@@ -14,8 +13,8 @@ mod kernel;
 
 use hostile::{attempt, is_violation, start, worker};
 
-/// Attempts, each with the arguments that would make it work, and whether a process without a fence succeeds
-/// with it on any host (some need a newer kernel, more privilege, or die of it).
+/// Attempts, with arguments that would make them work, and whether they succeed without a sandbox on any host
+/// (some need a newer kernel or more privileges, or are fatal).
 const ATTEMPTS: [(&str, bool); 46] = [
     ("open", true),
     ("open-old", true),
@@ -51,7 +50,7 @@ const ATTEMPTS: [(&str, bool); 46] = [
     ("fork", true),
     ("allocate", false),
     ("abort", false),
-    // Ways to tell another worker something.
+    // Channels to another worker.
     ("lock-record", false),
     ("lease", false),
     ("add-seal", false),
@@ -63,13 +62,13 @@ const ATTEMPTS: [(&str, bool); 46] = [
     ("name-thread", true),
     ("priority", true),
     ("affinity", false),
-    // Code that is there, for another purpose.
+    // Existing code, misused.
     ("jump-to-libc", true),
 ];
 
-/// Calls that no filter decides. `rt_sigreturn` is allowed, but with no signal to return from, registers are
-/// junk, and what they do is anyone's guess. `uretprobe` and `uprobe` are the kernel's own, hidden from
-/// filters, and fail or raise SIGILL for everybody else.
+/// Calls without a defined result. `rt_sigreturn` is allowed, but without a signal it loads junk into
+/// registers. `uretprobe` and `uprobe` are internal to the kernel and hidden from filters; from elsewhere
+/// they fail or raise SIGILL.
 const NO_ANSWER: [u64; 3] = [15, 335, 336];
 
 /// Our own process id, for attempts against the supervisor.
@@ -88,8 +87,7 @@ fn every_attempt_in_the_run_stage_is_a_violation() {
     assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
 }
 
-/// The attempts are real: without the fence they succeed. So if a layer were missing, the test above would
-/// notice.
+/// The attempts are real: they succeed without the sandbox. So the test above would notice a missing layer.
 #[test]
 fn attempts_succeed_without_the_fence() {
     for (name, _) in ATTEMPTS.iter().filter(|(_, succeeds)| *succeeds) {
@@ -99,27 +97,27 @@ fn attempts_succeed_without_the_fence() {
     }
 }
 
-/// With the filter of the run stage taken away, the layers below still hold what they are there for.
+/// Without the run stage's filter, the layers below still do their work.
 #[test]
 fn other_layers_hold_without_the_last_filter() {
     let pool = start(2, &[]).unwrap();
     let denied = |errno: i32| Verdict::Done(format!("errno {errno}"));
-    // Landlock, while the load stage's filter lets openat through.
+    // Landlock denies it, although the load stage's filter allows openat.
     for name in ["open", "open-memory"] {
         assert_eq!(attempt(&pool, "load", name, &[]), denied(libc::EACCES), "{name}");
     }
-    // Memory files are what the load stage is for.
+    // The load stage may use memory files.
     assert!(matches!(attempt(&pool, "load", "open-elf", &[]), Verdict::Done(said) if said.starts_with("ok")));
-    // PR_SET_MDWE or the filter: no memory turns executable.
+    // PR_SET_MDWE or the filter: no memory becomes executable.
     let verdict = attempt(&pool, "load", "protect-executable", &[]);
     assert!(is_violation(&verdict), "{verdict:?}");
-    // The difference that the last filter makes is seen.
+    // The last filter makes a visible difference.
     let getpid = libc::SYS_getpid.cast_unsigned();
     assert!(matches!(attempt(&pool, "load", "syscall", &[getpid]), Verdict::Done(_)));
     assert!(is_violation(&attempt(&pool, "run", "syscall", &[getpid])));
 }
 
-/// Attempts that no stage lets through.
+/// Attempts that no stage allows.
 const NEVER: [&str; 32] = [
     "socket",
     "socket-unix",
@@ -170,8 +168,8 @@ fn the_other_stages_have_no_way_out_either() {
     }
 }
 
-/// A compile child runs no guest code, but LLVM on hostile input: it may have memory files, and nothing to
-/// run them.
+/// A compile child runs no guest code, but LLVM on hostile input: it may have memory files, but no way to
+/// execute them.
 #[test]
 fn the_compile_stage_has_memory_files_only() {
     let pool = start(2, &[]).unwrap();
@@ -181,7 +179,7 @@ fn the_compile_stage_has_memory_files_only() {
     assert_eq!(attempt(&pool, "compile", "open", &[]), denied(libc::EACCES));
     assert_eq!(attempt(&pool, "compile", "open-memory", &[]), denied(libc::EACCES));
     assert_eq!(attempt(&pool, "compile", "clone3", &[]), denied(libc::ENOSYS));
-    // Its limits, and a fatal error of LLVM, end it as what they are.
+    // Exceeded limits and fatal errors of LLVM are reported as such.
     for name in ["allocate", "abort"] {
         let verdict = attempt(&pool, "compile", name, &[]);
         assert!(
@@ -194,11 +192,11 @@ fn the_compile_stage_has_memory_files_only() {
 #[test]
 fn memory_files_of_a_compile_child_have_half_of_its_memory() {
     let pool = start(2, &[]).unwrap();
-    // Of 1 GiB; all descriptors are gone then, the one of its supervisor's line too, and still it answers.
+    // Half of 1 GiB. The worker answers although all its descriptors are used up, even its connection's.
     assert_eq!(attempt(&pool, "compile", "fill-memory-files", &[]), Verdict::Done("ok 511".to_owned()));
 }
 
-/// Whether the run stage lets a call with these arguments through, by its table.
+/// Whether the run stage's table allows a call with these arguments.
 fn is_allowed(policy: &Policy, number: u64, argument: impl Fn(u8) -> u64) -> bool {
     policy.rules.iter().filter(|rule| rule.call.number.cast_unsigned() == number).any(|rule| {
         rule.answer == Action::Allow
@@ -223,14 +221,14 @@ fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
                 assert!(!succeeded, "{name} {number}: {verdict:?}");
                 continue;
             }
-            // What is let through fails, succeeds or ends the process; it is no violation.
+            // An allowed call fails, succeeds or ends the process, without a violation.
             assert_eq!(!is_violation(&verdict), allowed, "{name} {number}: {verdict:?}");
         }
     };
     sweep("syscall", 0);
     sweep("syscall-ones", u64::MAX);
-    // A descriptor, memory that is there, lengths that fit: what succeeds if anything does. Pointers are like
-    // no value of a rule.
+    // A descriptor, mapped memory and valid lengths: most likely to succeed. Pointers match no value of a
+    // rule.
     for number in (0..512).filter(|number| !NO_ANSWER.contains(number)) {
         let allowed =
             is_allowed(&policy, number, |argument| [4, u64::MAX, 64, u64::MAX, 64, 0][usize::from(argument)]);
@@ -239,7 +237,7 @@ fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
     }
 }
 
-/// The supervisor tells which call it was, where the kernel can make sure that it is told.
+/// The supervisor reports the call if the kernel can guarantee its delivery.
 #[test]
 fn a_violation_names_its_call() {
     let pool = start(2, &[]).unwrap();
@@ -257,7 +255,7 @@ fn a_violation_names_its_call() {
     }
 }
 
-/// Memory keeps its permissions: code and constants are not written, data is not run.
+/// Memory keeps its permissions: code and constants are read-only, data is not executable.
 #[test]
 fn memory_is_either_code_or_data() {
     let pool = start(2, &[]).unwrap();
@@ -297,8 +295,7 @@ fn each_child_sees_its_own_job_only() {
     }
 }
 
-/// Bytes of lines and of what stands around them are one number for a frame. Empty lines take 24 times as
-/// much once they are strings.
+/// A frame's limit covers the bytes of lines and their framing. Empty lines take 24 times as much as strings.
 #[test]
 fn more_lines_than_there_may_be_are_not_taken() {
     let pool = start(1, &[]).unwrap();

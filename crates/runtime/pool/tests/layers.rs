@@ -1,5 +1,5 @@
-//! The fence with one layer taken away at a time: somebody notices each. A kernel that answers "done" and
-//! does nothing is the worst way to lack a layer; who checks must not take its word.
+//! The sandbox with one layer missing at a time: each is noticed. A kernel may report success and do nothing,
+//! so checks must not trust its answer.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{os::unix::fs::MetadataExt, thread, time::Instant};
@@ -13,13 +13,13 @@ mod kernel;
 
 use hostile::{attempt, is_violation, start};
 
-/// A call of which the kernel says that it was done.
+/// A call for which the kernel falsely reports success.
 struct Lie {
     layer: Layer,
     call: i64,
-    /// An argument and its value, or with `None` any but 0.
+    /// An argument and its value; `None` is any but 0.
     only: Option<(u32, Option<i32>)>,
-    /// Whether it takes root for the layer to be anything that has to be put up.
+    /// Whether only root has to set up the layer.
     needs_root: bool,
 }
 
@@ -34,7 +34,7 @@ const LIES: [Lie; 15] = [
     lie(Layer::ParentDeath, libc::SYS_prctl, Some((0, Some(libc::PR_SET_PDEATHSIG)))),
     lie(Layer::NotDumpable, libc::SYS_prctl, Some((0, Some(libc::PR_SET_DUMPABLE)))),
     lie(Layer::ClosedFds, libc::SYS_close_range, None),
-    // Reading limits goes on.
+    // Reading limits still works.
     lie(Layer::Rlimits, libc::SYS_prlimit64, Some((2, None))),
     Lie {
         needs_root: true,
@@ -54,7 +54,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs `test` in a thread where `lie` is told, as it is to all that the thread starts.
+/// Runs `test` in a thread where `lie` applies, also for everything that the thread starts.
 fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -64,7 +64,7 @@ fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
                 Some((argument, Some(value))) => {
                     (argument, instruction(0x15, 0, 1, u32::try_from(value).unwrap()))
                 }
-                // Any but 0, by its low half, which a pointer to the stack has.
+                // Any value but 0, tested by its low half, which is not 0 in a pointer to the stack.
                 Some((argument, None)) => (argument, instruction(0x15, 1, 0, 0)),
             };
             let mut program = [
@@ -77,10 +77,10 @@ fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
             ];
             let filter = libc::sock_fprog { len: 6, filter: program.as_mut_ptr() };
             if !is_root() {
-                // SAFETY: numbers only.
+                // SAFETY: the arguments are numbers.
                 assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
             }
-            // SAFETY: the kernel copies 6 instructions from `program`, which has as many.
+            // SAFETY: the kernel copies 6 instructions from `program`, which has that many.
             let answer =
                 unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
             assert_eq!(answer, 0);
@@ -93,14 +93,14 @@ fn stands(pool: &Pool, layer: Layer) -> bool {
     pool.layers().iter().any(|status| status.layer == layer && status.active)
 }
 
-/// Whether a layer stands that root's change of user puts up too.
+/// Whether root's change of user has put the layer in force anyway.
 fn stands_in_truth(pool: &Pool, layer: Layer) -> bool {
     let zygote = format!("/proc/{}", pool.stats().zygote_pid.unwrap());
     match layer {
         Layer::Capabilities => {
             std::fs::read_to_string(zygote + "/status").unwrap().contains("CapPrm:\t0000000000000000")
         }
-        // Then its files are root's and not its own.
+        // Then root owns its files.
         Layer::NotDumpable => std::fs::metadata(zygote + "/environ").unwrap().uid() == 0,
         _ => false,
     }
@@ -109,20 +109,20 @@ fn stands_in_truth(pool: &Pool, layer: Layer) -> bool {
 #[test]
 fn a_layer_that_is_only_said_to_stand_is_noticed() {
     let healthy = start(1, &[]).unwrap();
-    // A control group is the supervisor's own work.
+    // The supervisor itself sets up the control group.
     assert_eq!(LIES.iter().map(|lie| lie.layer).collect::<Vec<_>>(), Layer::ALL[1..]);
     for lie in &LIES {
         let detail =
             healthy.layers().iter().find(|status| status.layer == lie.layer).map(|status| &*status.detail);
-        // Of a processor that need not be asked nobody hears what it is asked.
+        // An unaffected processor gets no request, so a lie has no effect.
         let is_given = matches!(detail, Some("the processor is not affected" | "on the whole machine"));
         if lie.needs_root && !is_root() || !stands(&healthy, lie.layer) || is_given {
             println!("skipped: {} is not put up here", lie.layer);
             continue;
         }
         where_it_is_reported(lie, 0, || match start(1, &[]) {
-            // What every supported host can do is an error that names the layer; what it may lack is refused
-            // by name.
+            // For a layer that every supported host has, the error names it; an optional layer is refused by
+            // name.
             Err(error @ (PoolError::NotReady { .. } | PoolError::LayersMissing { .. })) => {
                 println!("{}: {error}", lie.layer);
                 assert!(error.to_string().contains(lie.layer.name()), "{}: {error}", lie.layer);
@@ -146,7 +146,7 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
     }
 }
 
-/// What an attempt does with the whole fence and with a stage of it that has one layer less.
+/// Asserts the results of an attempt in the complete sandbox, and in a stage that lacks one layer.
 #[track_caller]
 fn assert_noticed(pool: &Pool, name: &str, number: u64, whole: (&str, &str), lacking: (&str, &str)) {
     for (stage, expected) in [whole, lacking] {
@@ -160,7 +160,7 @@ fn assert_noticed(pool: &Pool, name: &str, number: u64, whole: (&str, &str), lac
     }
 }
 
-/// Layers of a child that are data of its policy, left out one at a time.
+/// Layers of a child that its policy defines, removed one at a time.
 #[test]
 fn an_attempt_succeeds_where_the_layer_that_is_there_for_it_is_left_out() {
     let pool = start(1, &[]).unwrap();
@@ -199,8 +199,7 @@ fn without_sealed_code_it_can_be_changed_and_a_forbidden_call_has_no_name() {
     });
 }
 
-/// The kernel seals in the zygote, and not the library that is loaded later: that is an error, not a layer
-/// less.
+/// The kernel seals in the zygote, but not the library loaded later: that is an error, not a missing layer.
 #[test]
 fn a_library_that_cannot_be_sealed_is_not_run() {
     if !kernel::can_seal() {
@@ -218,7 +217,7 @@ fn a_library_that_cannot_be_sealed_is_not_run() {
     assert!(detail.contains("sealed_code: cannot seal the loaded library"), "{detail}");
 }
 
-/// What a layer says that the machine has and nobody wants.
+/// Detail of a layer that the machine offers and nobody requests.
 const OFFERED: &str = "offered, not asked for";
 
 #[test]
@@ -237,13 +236,12 @@ fn limits_of_speculation_are_asked_for_or_not() {
         let [unasked, asked] = [Speculation::default(), asked].map(|speculation| detail(speculation, layer));
         println!("{layer}: {unasked}; asked for: {asked}");
         assert!(unasked != "for good" && unasked != "each worker", "{layer}: {unasked}");
-        // What the machine offers is in force as soon as it is asked for, and only then.
+        // An offered layer is in force exactly if it is requested.
         assert_eq!(unasked == OFFERED, matches!(&*asked, "for good" | "each worker"), "{layer}: {asked}");
     }
 }
 
-/// A kernel without them, or one that knows of no cores with several threads: reported, and no reason not to
-/// start.
+/// A kernel without these limits, or one that knows no multi-threaded cores: reported, but the pool starts.
 #[test]
 fn a_machine_without_limits_of_speculation_says_so() {
     let speculation = Speculation { limit_store_bypass: true, limit_indirect_branches: true, own_core: true };
@@ -279,7 +277,7 @@ fn a_machine_without_limits_of_speculation_says_so() {
     }
 }
 
-/// The handler that names a call is no way around the end of the process.
+/// The handler that names a call cannot prevent the end of the process.
 #[test]
 fn who_makes_a_forbidden_call_never_comes_back() {
     let pool = start(1, &[]).unwrap();

@@ -1,5 +1,5 @@
-//! Workers that lie: whatever they report, nothing of it is believed, they are gone, and the next job of
-//! another tenant is done.
+//! Workers that lie: the pool believes no report, removes the worker, and completes the next job of another
+//! tenant.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -27,7 +27,7 @@ use lies::{CYCLES_MAX, DEBUG_BYTES_MAX, SCRIPT};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A pool of workers that lie, under the name `name`.
+/// A pool of lying workers, under the name `name`.
 struct Liars {
     pool: Pool,
     folder: tempfile::TempDir,
@@ -44,7 +44,7 @@ impl Liars {
         Self { pool: Pool::start(PoolConfig::new(path, 2)).unwrap(), folder }
     }
 
-    /// Has the lie told by `tell`. It is not believed, and counted.
+    /// Runs `tell`, whose lie must be refuted and counted.
     #[track_caller]
     fn refute<R: std::fmt::Debug>(
         &self,
@@ -61,7 +61,7 @@ impl Liars {
             after.violations_total - before.violations_total,
         ];
         assert_eq!(counted, [1, 1], "{lie}");
-        // It does not wait for another job of its kind.
+        // The worker does not stay for another job.
         assert_eq!(after.resting, before.resting, "{lie}");
         let truth = self.pool.of_tenant("other").run(&run(None), &elf(), None, until()).unwrap();
         assert_eq!(truth, Verdict::Done(lies::run()), "{lie}");
@@ -129,7 +129,7 @@ fn lies_about_runs_in_native_code() {
         let job = RunJob { sample_cycles: 1000, ..run(Some(name)) };
         liars.refute(name, |pool| pool.run(&job, &elf(), Some(&library), until()));
     }
-    // The interpreter has no native code, whatever is beside the job.
+    // The interpreter has no native code, even if the job comes with some.
     let job = RunJob { tier: Tier::Interpreter, ..run(Some("native-without")) };
     liars.refute("native-without", |pool| pool.run(&job, &elf(), Some(&library), until()));
 }
@@ -146,7 +146,7 @@ fn a_worker_that_rests_and_lies_later_is_not_believed_either() {
         assert!(matches!(verdict, Verdict::FalseReport { .. }), "{verdict:?}");
         assert_eq!(pool.stats().resting, 0);
     }
-    // Whoever does not trust a worker that was used gets another one.
+    // A caller that does not trust used workers gets a new one.
     assert_eq!(pool.run(&run(None), &elf(), None, until()).unwrap(), Verdict::Done(lies::run()));
     let spawned = pool.stats().spawned_total;
     pool.of_fresh_workers().run(&run(None), &elf(), None, until()).unwrap();
@@ -160,7 +160,7 @@ fn lies_about_transactions() {
     for name in names(lies::VERIFICATIONS) {
         liars.refute(name, |pool| verify(pool, &verification(Some(name))));
     }
-    // One group is asked for, and all are told; the interpreter finds nothing hot.
+    // One group is requested, but all are reported; the interpreter finds nothing hot.
     let truth = VerifyJob { document: Bytes::from_static(b"document"), ..verification(None) };
     for group in [(GroupKind::Type, CellName::Output(0)), (GroupKind::Lock, CellName::Input(9))] {
         let job = VerifyJob { group: Some(group), ..truth.clone() };
@@ -168,7 +168,7 @@ fn lies_about_transactions() {
     }
     let job = VerifyJob { tier: Tier::Interpreter, ..verification(Some("hot-cycles")) };
     liars.refute("hot-cycles", |pool| verify(pool, &job));
-    // A verdict is about something, also where nobody has read the transaction.
+    // A verdict must have a group, even if nobody has parsed the transaction.
     let job = VerifyJob { groups: None, ..verification(Some("no-groups")) };
     liars.refute("no-groups", |pool| verify(pool, &job));
     let verdict = verify(&liars.pool, &truth).unwrap();
@@ -191,7 +191,7 @@ fn lies_about_batches() {
     for name in names(lies::BATCHES) {
         liars.refute(name, |pool| {
             let end = pool.batch(&job(Some(name)), &elf(), None, until())?;
-            // Runs before the lie are those of the same worker.
+            // The same worker reported the runs before the lie.
             assert_eq!(end.reports, [], "{name}");
             Ok(end.verdict)
         });
@@ -236,7 +236,7 @@ fn lies_about_compiles() {
         let truth = runners.pool.run(&run(None), &elf(), None, until()).unwrap();
         assert_eq!(truth, Verdict::Done(lies::run()), "{name}");
     }
-    // The truth about a text; and the same, said to be a library.
+    // The truth about a text; and the same, claimed to be a library.
     let verdict = compilers.pool.compile(&job(Stage::Image), &script(None), until()).unwrap();
     let Verdict::Done(compiled) = &verdict else { panic!("{verdict:?}") };
     assert!(matches!(compiled.report, CompileReport::Done(_)));
@@ -256,7 +256,7 @@ fn what_a_worker_says_of_its_failure_is_a_line_and_no_more() {
     }
 }
 
-/// Of a zygote about its first child, as `zygote.rs` of the lying worker tells them.
+/// Lies of a zygote about its first child, as implemented in `zygote.rs` of the lying worker.
 const ZYGOTES: [&str; 20] = [
     "zygote-s-pid",
     "supervisor-s-pid",
@@ -286,7 +286,8 @@ fn lies_of_zygotes() {
     let serve = |pool: &Pool, tenant: &str| pool.of_tenant(tenant).run(&run(None), &elf(), None, until());
     for lie in ZYGOTES {
         let liars = Liars::start(&format!("zygote-{lie}"));
-        // No worker has read the job: the next zygote's does it. Other tenants are served here and elsewhere.
+        // No worker has read the job: the next zygote's worker runs it. Other tenants are served here and
+        // elsewhere.
         for (pool, tenant) in [(&liars.pool, "liar"), (&liars.pool, "other"), (&honest.pool, "other")] {
             assert_eq!(serve(pool, tenant).unwrap(), Verdict::Done(lies::run()), "{lie}");
         }

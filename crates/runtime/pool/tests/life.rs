@@ -1,4 +1,4 @@
-//! Life and death: deadlines, killed workers, killed zygotes, a killed supervisor, nothing left behind.
+//! Life cycle: deadlines, killed workers and zygotes, a killed supervisor, and no leftovers.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
@@ -22,17 +22,17 @@ mod processes;
 use hostile::{PATIENCE, attempt, job, send, start, worker};
 use processes::{children, eventually, kill, stat, zygote};
 
-/// Set in the process of its own that a test runs itself in.
+/// Set in the separate process that a test starts for itself.
 const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
 
-/// Runs an attempt that does not end by itself while `meanwhile` happens.
+/// Runs an endless attempt concurrently with `meanwhile`.
 fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<String> {
     let zygote = zygote(pool);
-    // The worker of the call before may still be dying.
+    // The previous call's worker may still be dying.
     eventually("no worker", || children(zygote).is_empty());
     thread::scope(|scope| {
         let running = scope.spawn(|| hostile::attempt(pool, "run", attempt, &[]));
-        // A job that a child has not heard of yet would go to another one.
+        // A job that has not reached its child would go to another one.
         let worker = || children(zygote).into_iter().find(|child| is_in_run_stage(*child));
         eventually("a worker in the run stage", || worker().is_some());
         meanwhile(worker().unwrap());
@@ -40,7 +40,7 @@ fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<St
     })
 }
 
-/// Whether the zygote's filter, the load stage's and the run stage's stand.
+/// Whether the filters of the zygote, the load stage and the run stage are in force.
 fn is_in_run_stage(worker: u32) -> bool {
     fs::read_to_string(format!("/proc/{worker}/status")).is_ok_and(|status| status.contains("filters:\t3"))
 }
@@ -76,7 +76,7 @@ fn all_layers_stand_in_every_worker() {
         if is_user {
             assert!(!field("Uid").split('\t').any(|uid| uid == "0"), "{}", field("Uid"));
         }
-        // When memory is out it goes before its supervisor does.
+        // When memory runs out, the kernel kills it before its supervisor.
         let score = fs::read_to_string(format!("/proc/{number}/oom_score_adj")).unwrap();
         assert_eq!(score.trim(), "1000");
     };
@@ -97,13 +97,13 @@ fn a_deadline_ends_whatever_a_worker_does() {
         let verdict = send(&pool, &job(stage, name, &[]), Duration::from_millis(100)).unwrap();
         assert_eq!(verdict, Verdict::DeadlineExceeded, "{stage} {name}");
         assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
-        // With one slot, this needs the killed worker's.
+        // The pool has one slot: it must be free again.
         assert_works(&pool);
     }
     assert_eq!(pool.stats().deadline_total, 4);
 }
 
-/// Runs `job` and takes it back after `pause`. Gives the answer, and how long after that it came.
+/// Runs `job` and cancels it after `pause`. Returns the answer and its delay after the cancellation.
 fn take_back(
     pool: &Pool,
     attempt: &str,
@@ -126,7 +126,7 @@ fn take_back(
 fn a_job_that_is_taken_back_ends_at_once() {
     let pool = start(1, &[]).unwrap();
     let mut took = Vec::new();
-    // From before there is a worker to the middle of its work.
+    // From before the worker exists to the middle of its work.
     for pause_ms in [0, 0, 1, 1, 2, 3, 5, 10, 20, 20, 30, 30, 50, 50, 50] {
         for name in ["loop", "hang"] {
             let (answer, after) = take_back(&pool, name, Duration::from_millis(pause_ms));
@@ -174,11 +174,11 @@ fn deaths_are_distinguished() {
     assert!(lost("load", "panic").contains("says the machine"));
     assert!(lost("run", "exit").contains("status 3"));
     for name in ["flood", "lie", "trailing"] {
-        // Bytes that are no report end the worker, at once.
+        // Bytes that are not a report end the worker at once.
         let verdict = attempt(&pool, "run", name, &[]);
         assert!(matches!(verdict, Verdict::FalseReport { .. }), "{name}: {verdict:?}");
     }
-    // 100 GiB do not fit; the allocator's abort is a forbidden call for a run worker.
+    // 100 GiB exceed the limit; the allocator's abort is a forbidden call for a run worker.
     let verdict = attempt(&pool, "load", "allocate", &[]);
     assert!(hostile::is_violation(&verdict), "{verdict:?}");
     assert_works(&pool);
@@ -230,7 +230,7 @@ fn a_full_pool_is_busy_until_the_deadline() {
     assert_works(&pool);
 }
 
-/// The supervisor that is killed: starts two workers that never end, and prints who its zygote and they are.
+/// The supervisor to kill: starts two endless workers, and prints the ids of its zygote and them.
 fn live_until_killed() {
     let pool = start(2, &[]).unwrap();
     thread::scope(|scope| {
@@ -261,7 +261,7 @@ fn a_killed_supervisor_leaves_nobody() {
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
     for number in family {
-        // Whoever adopts orphans here may be slow to reap them; a zombie runs nothing.
+        // The process that adopts orphans may reap them late; a zombie runs nothing.
         eventually("the family's end", || stat(number).is_none_or(|(_, is_zombie)| is_zombie));
     }
 }
@@ -277,7 +277,7 @@ fn a_dropped_pool_leaves_nobody() {
 
 #[test]
 fn two_hundred_runs_leave_nothing_behind() {
-    // Alone in its process: other tests open descriptors meanwhile.
+    // Runs in a separate process: other tests open descriptors concurrently.
     let test = "two_hundred_runs_leave_nothing_behind";
     if std::env::var_os(SUPERVISOR).is_none() {
         let status = Command::new(std::env::current_exe().unwrap())
@@ -317,11 +317,11 @@ fn what_cannot_start_says_so() {
     assert!(matches!(antares_pool::worker_path("antares-nobody"), Err(PoolError::WorkerNotFound { .. })));
 }
 
-/// A command may be done while its worker begins: an error then would follow a right answer.
+/// A command may end while its worker starts: an error would then follow a correct answer.
 #[test]
 fn a_worker_says_nothing_of_a_supervisor_that_has_ended() {
     let own = std::process::id().to_string();
-    // The first number is that of a process that is no parent of this one's children; the second one has hung up.
+    // The first number is of a process that is not the parent; the second one has hung up.
     for supervisor in ["1", &own] {
         let (hung_up, socket) = std::os::unix::net::UnixStream::pair().unwrap();
         drop(hung_up);
@@ -339,7 +339,7 @@ fn a_job_has_a_size() {
     large.args.push(vec![0; 17 << 20]);
     let answer = send(&pool, &large, PATIENCE);
     assert!(matches!(answer, Err(PoolError::JobTooLarge { .. })), "{:?}", answer.map(|_| ()));
-    // A large one that is allowed arrives whole.
+    // A large job within the limit arrives complete.
     large.args[2] = b"7".repeat(8 << 20);
     let elf = Sealed::new("elf", b"").unwrap();
     let verdict = pool.run(&large, &elf, None, Instant::now() + PATIENCE).unwrap();

@@ -1,4 +1,4 @@
-//! Zygotes that are replaced by new ones while jobs come and go: no job notices.
+//! Zygotes are replaced while jobs run: no job notices.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![allow(dead_code, reason = "other tests need more of what they share")]
 
@@ -29,13 +29,13 @@ fn renewals(pool: &Pool) -> u64 {
     pool.stats().zygote_renewals_total
 }
 
-/// Where the worker binary begins in process `number`.
+/// Base address of the worker binary in process `number`.
 fn base(number: u32) -> String {
     let maps = fs::read_to_string(format!("/proc/{number}/maps")).unwrap();
     maps.lines().find(|line| line.contains("hostile-worker")).unwrap().split('-').next().unwrap().to_owned()
 }
 
-/// What a worker knows of where its supervisor listens is of no use in another one, of the same zygote too.
+/// The address of a worker's shared memory is useless in another worker, even of the same zygote.
 #[test]
 fn workers_share_memory_with_their_supervisor_at_addresses_of_their_own() {
     let pool = hostile::start(1, &[]).unwrap();
@@ -87,7 +87,7 @@ fn an_old_zygote_s_workers_finish_and_none_is_left() {
             move || pool.run(&job("run", "loop", &[]), &elf, None, until)
         });
         eventually("renewed", || renewals(&pool) == 1);
-        // The worker of the first zygote runs on, and there is not one zygote after the other.
+        // The first zygote's worker keeps running, and no further renewal follows.
         for _ in 0..20 {
             assert_eq!(attempt(&pool, "run", "stay", &[]), Verdict::Done("ok".to_owned()));
         }
@@ -97,7 +97,7 @@ fn an_old_zygote_s_workers_finish_and_none_is_left() {
         assert!(matches!(running.join().unwrap(), Err(PoolError::Cancelled)));
     });
     eventually("the first one is gone", || stat(first).is_none());
-    // That the present one is due was not forgotten, and who rests there does not live on.
+    // The pending renewal of the current zygote still happens, and its idle workers end.
     eventually("renewed again", || renewals(&pool) == 2);
     eventually("nobody rests", || pool.stats().resting == 0 && children(zygote(&pool)).is_empty());
     assert_eq!(children(std::process::id()).iter().filter(|number| **number == first).count(), 0);

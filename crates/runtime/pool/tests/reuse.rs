@@ -1,4 +1,4 @@
-//! Workers that do more than one job: which jobs share one, when it is replaced, and what its death costs.
+//! Workers that run several jobs: which jobs share one, when it is replaced, and the effect of its death.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -22,7 +22,7 @@ fn assert_works(pool: &Pool) {
     assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
 }
 
-/// Has a job done by a worker that offers to stay. Gives the workers that are there afterwards.
+/// Runs a job in a worker that offers to stay. Returns the workers that exist afterwards.
 #[track_caller]
 fn stay(pool: &Pool) -> BTreeSet<u32> {
     assert_eq!(attempt(pool, "run", "stay", &[]), Verdict::Done("ok".to_owned()));
@@ -35,7 +35,7 @@ fn a_worker_that_stays_does_the_next_job_of_its_kind() {
     let first = stay(&pool);
     assert_eq!((first.len(), pool.stats().resting, pool.stats().busy), (1, 1, 0));
     assert_eq!(stay(&pool), first);
-    // Another tenant with the same script gets another worker, and so does another script.
+    // Another tenant with the same script gets another worker; so does another script.
     let other = pool.of_tenant("other");
     assert_eq!(stay(&other).len(), 2);
     assert_eq!(stay(&other).len(), 2);
@@ -44,7 +44,7 @@ fn a_worker_that_stays_does_the_next_job_of_its_kind() {
     assert_eq!(children(zygote(&pool)).len(), 3);
     let stats = pool.stats();
     assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (3, 2, 3));
-    // More debug output than it has memory for.
+    // More debug output than the worker has memory for.
     let large = RunJob { debug_bytes_max: 2 << 20, ..job("run", "stay", &[]) };
     send(&pool, &large, PATIENCE).unwrap();
     assert_eq!(pool.stats().spawned_total, 4);
@@ -68,7 +68,7 @@ fn a_worker_that_went_wrong_does_no_other_job() {
         kill(resting);
         eventually("nobody rests", || pool.stats().resting == 0);
     }
-    // A report of an error or a tier given up is no reason to trust the worker again.
+    // After a report of an error or of a bailout, the worker is not reused.
     let (elf, library) = (Sealed::new("elf", b"elf").unwrap(), Sealed::new("library", b"none").unwrap());
     for name in ["trapped", "restarted"] {
         let until = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ fn a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer
 #[test]
 fn spoiled_shared_memory_ends_the_worker_alone() {
     let pool = start(2, &[]).unwrap();
-    // The worker's own report mends the places, unless somebody looks at them before.
+    // The worker's own report repairs the slots, unless they are read before.
     let verdict = send(&pool, &job("run", "spoil", &[]), PATIENCE).unwrap();
     assert!(matches!(verdict, Verdict::Done(_) | Verdict::FalseReport { .. }), "{verdict:?}");
     assert_works(&pool);

@@ -1,5 +1,5 @@
-//! Workers and zygotes killed at random while callers of several tenants work: no wrong answer, no more jobs
-//! lost than kills can explain, nothing left behind.
+//! Workers and zygotes killed at random while callers of several tenants work: no wrong answer, no more lost
+//! jobs than kills explain, and no leftovers.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
@@ -24,13 +24,13 @@ mod processes;
 use hostile::{PATIENCE, job, start};
 use processes::{children, eventually, pid, zygote};
 
-/// Set in the process of its own that a test runs itself in: others open descriptors meanwhile.
+/// Set in a test's separate process: other tests open descriptors concurrently.
 const ALONE: &str = "ANTARES_TEST_ALONE";
 const TENANTS: [&str; 4] = ["a", "b", "c", "d"];
-/// Of so many kills one is a zygote's.
+/// One in this many kills hits a zygote.
 const ZYGOTE_ONE_IN: u64 = 20;
 
-/// A generator of numbers that are the same each time (xorshift).
+/// A deterministic generator of random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// What this process has open, and how many lines to workers it has mapped.
+/// This process's open descriptors, and its mapped connections to workers.
 fn possessions() -> (usize, usize) {
     let open = fs::read_dir("/proc/self/fd").unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -53,7 +53,7 @@ fn is_killed(number: u32) -> bool {
     kill_process(pid(number), Signal::KILL).is_ok()
 }
 
-/// What callers met.
+/// Results that callers observed.
 #[derive(Default)]
 struct Met {
     done: AtomicU64,
@@ -61,7 +61,7 @@ struct Met {
     wrong: AtomicU64,
 }
 
-/// Works for `tenant` until it is `over`; each job has its own number, which must come back.
+/// Works for `tenant` until it is `over`; each job has a unique number, which must be returned.
 fn work(pool: &Pool, tenant: usize, over: &AtomicBool, met: &Met) {
     let pool = pool.of_tenant(TENANTS[tenant]);
     let elf = Sealed::new("elf", TENANTS[tenant].as_bytes()).unwrap();
@@ -70,7 +70,7 @@ fn work(pool: &Pool, tenant: usize, over: &AtomicBool, met: &Met) {
             return;
         }
         let number = index * 10 + tenant as u64;
-        // Some of them are at work when the kill comes.
+        // Ensures that some jobs are in progress at a kill.
         let attempt = if index.is_multiple_of(3) { "echo-late" } else { "echo" };
         let answer = pool.run(&job("run", attempt, &[number]), &elf, None, Instant::now() + PATIENCE);
         let count = match answer {
@@ -99,7 +99,7 @@ fn storm(kills: u64, seed: u64) {
         let deadline = Instant::now() + PATIENCE;
         while workers + zygotes < kills {
             thread::sleep(Duration::from_micros(500 + random.below(4_000)));
-            // On a machine that is busy otherwise there are fewer answers than pauses.
+            // On a busy machine, there are fewer answers than pauses.
             if met.done.load(Ordering::Relaxed) <= workers + zygotes && Instant::now() < deadline {
                 continue;
             }
@@ -123,10 +123,10 @@ fn storm(kills: u64, seed: u64) {
     );
     assert_eq!(wrong, 0);
     assert!(done > kills, "{done} answers");
-    // A worker has one job at most, and a zygote's death ends all.
+    // A worker has at most one job, and a zygote's death ends all of its workers.
     assert!(lost <= workers + zygotes * TENANTS.len() as u64, "{lost} lost");
     eventually("a zygote", || pool.stats().zygote_pid.is_some());
-    // All that is left are those that rest, and each of them is known.
+    // Only idle workers remain, and the pool knows each.
     let zygote = zygote(&pool);
     eventually("those that rest", || {
         children(zygote).len() == pool.stats().resting && pool.stats().busy == 0
@@ -137,12 +137,12 @@ fn storm(kills: u64, seed: u64) {
     let after = possessions();
     println!("{before:?} before, {after:?} after, {rest} rested");
     assert_eq!(after.1, 0, "lines that nobody uses");
-    // The pool's own socket is gone too.
+    // The pool's own socket is closed too.
     assert!(after.0 < before.0, "{before:?} {after:?}");
     assert!(children(std::process::id()).is_empty());
 }
 
-/// Runs `test` of this file in a process of its own.
+/// Runs `test` of this file in a separate process.
 fn alone(test: &str, body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return body();

@@ -1,4 +1,4 @@
-//! A pool of hostile workers, and what its tests say to it.
+//! A pool of hostile workers, and jobs for them.
 
 use std::{
     path::PathBuf,
@@ -12,10 +12,10 @@ use antares_pool::{
     job::{RunJob, RunReport, Tier},
 };
 
-/// Time that an attempt has, unless the test is about time.
+/// Time limit of an attempt, unless the test is about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Workers inherit nothing that whoever runs the tests left open: what a test sees does not depend on it.
+/// Closes inherited descriptors for workers, so that results do not depend on the environment of the tests.
 static NOTHING_INHERITED: Once = Once::new();
 
 /// Path of the hostile worker, which `cargo test` builds as an example.
@@ -43,7 +43,7 @@ pub(crate) fn start(workers_max: usize, allow_degraded: &[Layer]) -> Result<Pool
     })
 }
 
-/// The job to make an attempt.
+/// The job for an attempt.
 pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
     let words = [stage, attempt].map(str::to_owned).into_iter();
     let args = words.chain(numbers.iter().map(ToString::to_string)).map(String::into_bytes).collect();
@@ -65,13 +65,13 @@ pub(crate) fn send(pool: &Pool, job: &RunJob, within: Duration) -> Result<Verdic
     pool.run(job, &elf, None, Instant::now() + within)
 }
 
-/// What an attempt gave.
+/// Result of an attempt.
 pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) -> Verdict<String> {
     let verdict = send(pool, &job(stage, attempt, numbers), PATIENCE).unwrap();
     verdict.map(|report| report.debug.iter().collect())
 }
 
-/// Whether the kernel killed it for its system call.
+/// Whether the kernel killed the worker for its system call.
 pub(crate) fn is_violation(verdict: &Verdict<String>) -> bool {
     matches!(verdict, Verdict::SandboxViolation { .. })
 }

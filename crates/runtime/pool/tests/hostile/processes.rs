@@ -1,4 +1,4 @@
-//! Processes as the tests of a pool see them, from outside.
+//! Processes of a pool, observed from outside.
 
 use std::{collections::BTreeSet, fs, thread, time::Instant};
 
