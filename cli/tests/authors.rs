@@ -52,8 +52,7 @@ fn gives_byte_of_script(at: u32) -> Vec<u8> {
 
 #[test]
 fn a_script_runs_as_the_lock_of_a_transaction() {
-    // A script has a header of 16 bytes, the code hash (32), the hash type (1) and a length (4): arguments
-    // start at 53.
+    // After 16 bytes of header, 32 of code hash, 1 of hash type and 4 of length, arguments start at 53.
     let folder = folder(&[("script", gives_byte_of_script(8 + 53 + 1))]);
     fs::write(folder.path().join("args"), [0, 0x25]).unwrap();
     let run = |more: &[&str]| {

@@ -1,5 +1,5 @@
-//! A trace of one call, from the caller's span to the worker's run, as a collector receives it. In a process
-//! of its own: there is one set of traces per process.
+//! A trace of one call, from the caller's span to the worker's run, as a collector receives it. Runs in its
+//! own process: there is one tracer per process.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
-/// What came, as it was sent.
+/// Received requests, unchanged.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ResourceSpans>>>);
 
@@ -70,7 +70,7 @@ fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
 
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// All that was sent says whose it is, and which conventions it follows.
+/// Asserts that all data names its service and its conventions.
 fn check_origin(collector: &Collector) {
     let sent = collector.0.lock().unwrap();
     assert!(!sent.is_empty());

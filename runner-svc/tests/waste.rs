@@ -1,5 +1,5 @@
-//! What a transaction costs beside its scripts: bytes that are copied and hashed for it. The only test of its
-//! process, since both are counted for all of it.
+//! Overhead of a transaction: bytes copied and hashed for it. The only test of its process, since the
+//! counters are process-wide.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "grpc/node.rs"]
@@ -17,13 +17,13 @@ use ckb_types::{core::ScriptHashType, prelude::*};
 use node::{Node, PATIENCE};
 use prost::Message as _;
 
-/// Cells that transactions share, beside the lock.
+/// Cells that transactions share, besides the lock.
 const CELLS: u8 = 20;
 const CELL_BYTES: usize = 100_000;
-/// Transactions that are counted together.
+/// Transactions measured together.
 const TRANSACTIONS: u64 = 100;
 
-/// A lock that loads the data of the second cell dep, and exits with what that call says.
+/// A lock that loads the data of the second cell dep, and exits with that call's result.
 fn lock() -> Vec<u8> {
     antares_chain::elf(&[
         0xff01_0113, // addi sp, sp, -16
@@ -42,7 +42,7 @@ fn lock() -> Vec<u8> {
     ])
 }
 
-/// What transactions share, and one of them.
+/// The shared part of transactions, and one transaction.
 fn parts() -> (v1::VerifyShared, v1::TransactionFields) {
     let data = |index: u8| if index == 0 { lock() } else { vec![index; CELL_BYTES] };
     let deps: Vec<_> = (0..=CELLS).map(|index| Bytes::from(data(index))).collect();
@@ -68,7 +68,7 @@ fn copied_bytes() -> u64 {
     antares_pool::copied_bytes() + antares_transaction::copied_bytes()
 }
 
-/// Verifies a batch; gives the bytes of both messages.
+/// Verifies a batch; returns the bytes of both messages.
 async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::TransactionFields, count: u64) -> u64 {
     let one = |id| v1::SharedTransaction {
         id,
@@ -91,7 +91,7 @@ async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::Transaction
 async fn a_blob_is_hashed_once_and_copied_for_nobody() {
     let node = Node::both("runner.recheck_one_in = 0").await;
     let (mut shared, fields) = parts();
-    // Nothing is compiled, which would be hashed too.
+    // Avoids compiles, which would hash bytes too.
     shared.tier = Tier::Interpreter.into();
     let blobs = (lock().len() + usize::from(CELLS) * CELL_BYTES) as u64;
     let (digested, hashed, copied) = (digested_bytes(), hashed_bytes(), copied_bytes());
@@ -101,10 +101,10 @@ async fn a_blob_is_hashed_once_and_copied_for_nobody() {
     println!("{blobs} bytes of blobs that came along: {digested} and {hashed} hashed, {copied} copied");
     let once = blobs..blobs + CELL_BYTES as u64;
     assert!(once.contains(&digested) && once.contains(&hashed), "each blob once for each of its hashes");
-    // Into memory files, once.
+    // Once, into memory files.
     assert!(copied < 2 * blobs, "{messages} bytes of messages");
 
-    // By reference, as in every batch behind the first.
+    // By reference, as in every batch after the first.
     for dep in &mut shared.cell_deps {
         let cell = dep.cell.as_mut().unwrap();
         let data = std::mem::take(&mut cell.data);
@@ -121,10 +121,10 @@ async fn a_blob_is_hashed_once_and_copied_for_nobody() {
             if (digested_bytes(), hashed_bytes()) == (digested, hashed) {
                 break (copied, messages);
             }
-            // What there was to fetch and to compile, also behind the first ones.
+            // Fetches and compiles, also in the background, may still be in progress.
             assert!(Instant::now() < end, "{tier:?}: blobs are hashed again and again");
         };
-        // Each byte of a message is copied from the kernel, and once more as the message is put together.
+        // Each byte of a message is copied from the kernel, and again as the message is assembled.
         let beside = (copied + 2 * messages) / TRANSACTIONS;
         let loaded = (lock().len() + CELL_BYTES) as u64;
         println!("{tier:?}: nothing is hashed, each loads {loaded} bytes and copies {beside} beside that");

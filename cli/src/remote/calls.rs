@@ -174,8 +174,7 @@ async fn upload_lacking(connection: Connection, elf: &[u8]) -> Result<Naming, St
         Ok(_) => Ok(Naming::Digest),
         // A runner alone accepts no uploads; it forwards scripts sent in calls.
         Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(Naming::Inline),
-        // The server does not store a file that is not a RISC-V ELF. The outcome is the VM's error, as
-        // without a server.
+        // The server stores only RISC-V ELFs. For other files, the VM's error is the outcome.
         Err(status) if Problem::of(&status) == Problem::NotAScript => Ok(Naming::Inline),
         Err(status) => Err(status),
     }

@@ -1,4 +1,4 @@
-//! Scripts of a few instructions, made by hand.
+//! Handmade scripts of a few instructions.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use antares_chain::elf;
@@ -6,7 +6,7 @@ use antares_chain::elf;
 const A0: u32 = 10;
 const A7: u32 = 17;
 const ECALL: u32 = 0x73;
-/// `jal x0, 0`: for ever.
+/// `jal x0, 0`: an endless loop.
 const LOOP: u32 = 0x6f;
 
 /// `addi rd, x0, value` for a value of 12 bits.
@@ -19,12 +19,12 @@ pub fn exits(code: i8) -> Vec<u8> {
     elf(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL])
 }
 
-/// Never ends.
+/// Loops forever.
 pub fn loops() -> Vec<u8> {
     elf(&[LOOP])
 }
 
-/// Exits 0 after `padding` instructions that do nothing: scripts of different digests and of some length.
+/// Exits 0 after `padding` no-ops: scripts of different digests and lengths.
 pub fn padded(padding: u32) -> Vec<u8> {
     let mut code = vec![li(0, 0); padding as usize];
     code.extend([li(A7, 93), li(A0, 0), ECALL]);
@@ -40,7 +40,7 @@ pub fn counts(thousands: u32) -> Vec<u8> {
     elf(&[lui, down, again, li(A7, 93), li(A0, 6), ECALL])
 }
 
-/// The same, some times over.
+/// The same, repeated `times` times.
 pub fn counts_again(thousands: u32, times: u32) -> Vec<u8> {
     const A1: u32 = 11;
     let lui = thousands << 12 | A0 << 7 | 0x37;

@@ -1,6 +1,6 @@
-//! Servers on the loopback with real workers and a store in a temporary directory, and clients of theirs.
+//! Servers on the loopback with real workers and a store in a temporary directory, and their clients.
 //!
-//! The workers are built by `cargo build --workspace`; a test without them fails and says so.
+//! `cargo build --workspace` builds the workers; without them, tests fail with a message.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -25,10 +25,10 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::{Response, Status, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// How long anything may take that a test waits for.
+/// Longest time to wait for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that runs until it is dropped.
+/// A server; dropping it stops it.
 pub struct Node {
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
@@ -42,8 +42,8 @@ pub struct Node {
 /// The folder of a test's store.
 pub const STORE: &str = "store";
 
-/// A configuration for a test: free ports, two workers each, quick to drain, and over that lines of
-/// `changes`, such as `runner.workers_max = 1`.
+/// A configuration for a test: free ports, two workers each, quick to drain, plus lines of `changes`, such as
+/// `runner.workers_max = 1`.
 fn config_for(role: Role, data: &tempfile::TempDir, changes: &str) -> Config {
     let usual = [
         ("listen.address", "\"127.0.0.1:0\""),
@@ -67,7 +67,7 @@ impl Node {
         Self::both_with(changes, |_| {}).await
     }
 
-    /// The same with limits that no key sets.
+    /// The same with settings that have no configuration key.
     pub async fn both_with(changes: &str, tune: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = config_for(Role::Both, &data, changes);
@@ -114,7 +114,7 @@ impl Node {
         .await
     }
 
-    /// Both services in one process, on a volume without room: only the runner is waited for.
+    /// Both services in one process, on a full volume: waits only for the runner.
     pub async fn both_without_room() -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = config_for(Role::Both, &data, "");
@@ -182,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Tells the server to drain.
+    /// Asks the server to drain.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -229,7 +229,7 @@ impl Node {
         Ok(self.run_client().execute(request).await?.into_inner())
     }
 
-    /// The value of the sample `name`, labels included, as `/metrics` has it.
+    /// The value of the sample `name`, with labels as in `/metrics`.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let text = String::from_utf8(self.metrics.text().unwrap()).unwrap();
         let line =
@@ -257,7 +257,7 @@ fn request(source: v1::script::Source, tier: v1::Tier) -> v1::ExecuteRequest {
     request
 }
 
-/// The reason that comes with an error.
+/// The reason in an error.
 pub fn reason(status: &Status) -> String {
     use tonic_types::StatusExt;
     status.get_details_error_info().map(|info| info.reason).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Profiles of what a runner runs: they add up to the cycles that callers were told, whatever ran them.
+//! Profiles of a runner: they add up to the reported cycles in every tier.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use antares_abi::Sha256Digest;
@@ -46,8 +46,8 @@ async fn profiles_add_up_to_what_callers_saw() {
     let top = client.top_functions(top).await.unwrap().into_inner();
     assert_eq!(top.cycles, reported);
     assert_eq!(top.functions.iter().map(|function| function.self_cycles).sum::<u64>(), reported);
-    // Two runs of three were sampled; the interpreter's is unknown, and so is what no sample of a run stands
-    // for.
+    // Two runs of three were sampled. The interpreter's run is not attributed, nor are the cycles that no
+    // sample covers.
     let hottest = &top.functions[0];
     assert!(hottest.self_cycles >= reported / 3 * 2 - 2 * 10_000, "{top:?}");
     assert_ne!(hottest.name, "[other]");
@@ -70,14 +70,14 @@ async fn profiles_add_up_to_what_callers_saw() {
     let sampled = |word: &str| {
         node.metric(&format!("antares_profiled_runs_total{{sampled=\"{word}\"}}")).unwrap_or(0.0)
     };
-    // The short run may be hit by a sample too: its points are its own.
+    // A sample may also hit the short run: it has its own sample points.
     assert!(sampled("yes") >= 2.0, "{}", sampled("yes"));
     assert!((sampled("yes") + sampled("no") - 4.0).abs() < 0.5, "{}", sampled("no"));
 
     let found = page(&node, &format!("?seconds=60&script={}", Sha256Digest::of(&long))).await;
     // A profile for pprof is compressed by gzip.
     assert!(found.0.starts_with("HTTP/1.1 200") && found.1.starts_with(&[0x1f, 0x8b]), "{}", found.0);
-    // What a scraper gets: everything once.
+    // A scraper gets every sample once.
     for lengths in [true, false] {
         let delta = page(&node, "?delta=scraper").await;
         assert!(delta.0.starts_with("HTTP/1.1 200"), "{}", delta.0);
@@ -89,7 +89,7 @@ async fn profiles_add_up_to_what_callers_saw() {
     assert!(page(&node, "?tenant=nobody").await.0.starts_with("HTTP/1.1 404"));
 }
 
-/// What the page of profiles answers: head and body.
+/// Response of the profiles page: head and body.
 async fn page(node: &Node, query: &str) -> (String, Vec<u8>) {
     let mut stream = tokio::net::TcpStream::connect(node.metrics_address.unwrap()).await.unwrap();
     let request =

@@ -1,4 +1,4 @@
-//! Profiles that are pushed: what receivers get.
+//! Pushed profiles, as receivers get them.
 
 use std::{
     sync::{Arc, Mutex},
@@ -54,7 +54,7 @@ fn sum(request: &ExportProfilesServiceRequest, kind: &str) -> i64 {
     profiles.flat_map(|profile| &profile.samples).flat_map(|sample| &sample.values).sum()
 }
 
-/// A node that pushes soon, and gives up soon.
+/// A node with short push intervals and timeouts.
 async fn pushing(changes: &str) -> Node {
     Node::both_with(changes, |config| {
         let push = config.profile_push.as_mut().expect("profiles are pushed");
@@ -86,7 +86,7 @@ async fn a_collector_gets_all_cycles_once() {
     }
     let sent = || collector.0.lock().unwrap().iter().map(|request| sum(request, "cycles")).sum::<i64>();
     wait_until("all cycles have arrived", || async { sent() >= reported }).await;
-    // Nothing comes twice.
+    // Nothing is sent twice.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(sent(), reported);
     let requests = collector.0.lock().unwrap().clone();

@@ -1,8 +1,8 @@
-//! What other tools find: services by reflection, old and new.
+//! Services that other tools find by reflection, old and new.
 
 use crate::node::Node;
 
-/// What reflection of a version answers to a request.
+/// Response of a reflection version to a request.
 macro_rules! reflected {
     ($version:ident, $node:expr, $message:ident($text:expr)) => {{
         use tonic_reflection::pb::$version::{

@@ -1,5 +1,4 @@
-//! Both services over real gRPC with real workers: what a script's journey gives, and what each wrong request
-//! gets.
+//! Both services over real gRPC with real workers: the life of a script, and errors of invalid requests.
 
 use std::time::Duration;
 
@@ -47,8 +46,7 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
     assert_eq!(interpreted.artifact.unwrap().cache, i32::from(v1::CacheUse::None));
 }
 
-/// All times in all answers to a tenant are multiples of the step; those in answers to nobody are as they
-/// are.
+/// All times in responses to tenants are multiples of the step; without a tenant, they are exact.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_coarse_times() {
     const STEP_US: u64 = 1 << 40;
@@ -150,9 +148,9 @@ async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
     let mut request = Request::new(endless(v1::Tier::Native, 30_000));
     request.set_timeout(Duration::from_millis(300));
     let status = node.run_client().execute(request).await.unwrap_err();
-    // The client's own clock says CANCELLED where it is the first to notice.
+    // The client returns CANCELLED if its own clock notices first.
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
-    // The only worker was killed with its call: the next one has it soon.
+    // The call's end killed the only worker: the next call gets a new one.
     let next =
         tokio::time::timeout(Duration::from_secs(5), node.execute(inline(&guest::exits(0), v1::Tier::Auto)));
     assert_eq!(next.await.unwrap().unwrap().verdict.unwrap().exit_code, Some(0));
@@ -178,10 +176,10 @@ async fn metrics_are_what_the_answers_said() {
     assert_eq!(node.metric("antares_workers_lost_total{role=\"run\"}"), Some(0.0));
 }
 
-/// Who asks whether scripts are there is about to use them.
+/// A client that queries scripts is about to use them.
 #[tokio::test(flavor = "multi_thread")]
 async fn to_ask_for_a_script_is_to_use_it() {
-    // Eleven scripts of 96 KiB do not fit, where the store begins to evict at less than all of 1 MiB.
+    // Eleven scripts of 96 KiB do not fit: the store evicts before it reaches 1 MiB.
     let node = Node::both(
         "
         cache.budget_bytes = 1048576

@@ -1,4 +1,4 @@
-//! The baseline's code at once, the full tier's behind it, and the switch between them.
+//! Baseline code at once, full code after it, and the switch between them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use antares_proto::v1;
@@ -9,12 +9,12 @@ use crate::{
     node::{Node, inline, reason, stored, wait_until},
 };
 
-/// Which generator made the code that ran.
+/// Generator of the executed code.
 fn code_tier(executed: &v1::ExecuteResponse) -> v1::CodeTier {
     executed.artifact.as_ref().unwrap().code_tier()
 }
 
-/// Runs a script until the full tier's code does it; all answers are those of the first one.
+/// Runs a script until full code executes it; asserts that all responses equal the first.
 async fn run_until_full(node: &Node, elf: &[u8], first: &v1::ExecuteResponse) {
     wait_until("the full compile follows", || async {
         let executed = node.execute(stored(elf, v1::Tier::Auto)).await.unwrap();
@@ -44,8 +44,8 @@ async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
     assert!(node.metric("antares_native_runs_total{code_tier=\"baseline\"}").unwrap() >= 2.0);
 }
 
-/// A run of `elf` that began with the baseline's code, and one that began when the full compile had ended;
-/// none if the first was shorter than that compile.
+/// A run of `elf` that started with baseline code, and one after the full compile; none if the first ended
+/// before that compile.
 async fn run_over_the_full_compile(elf: &[u8]) -> Option<[v1::ExecuteResponse; 2]> {
     let node = Node::both("").await;
     let limits = v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..v1::RunLimits::default() };
@@ -126,7 +126,7 @@ async fn who_wants_only_what_is_stored_causes_no_compile() {
     assert_eq!(status.message(), "stored_only is for calls of Compile");
 }
 
-/// What came along is stored by then, as if it had been uploaded.
+/// A script sent inline is stored by then, as if uploaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_run_begins_before_its_long_compile_here_and_elsewhere() {
     let (both, compiler) = (Node::both("").await, Node::compiler().await);

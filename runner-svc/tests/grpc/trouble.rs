@@ -1,4 +1,4 @@
-//! Both services when something goes wrong: a compiler service that is not there, a store without room.
+//! Both services under failures: an absent compiler service, a store on a full volume.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -75,7 +75,7 @@ async fn a_runner_without_its_compiler_interprets_what_it_has() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_without_room_is_reported_and_fails_no_run() {
     let node = Node::both_without_room().await;
-    // Nothing can be stored, and whoever asks is told so; runs go on.
+    // Nothing can be stored, which the health service reports; runs continue.
     assert_eq!(node.health(antares_compiler_svc::app::SERVICE).await, Some(2));
     assert_eq!(node.metric("antares_cache_state{state=\"no_space\"}"), Some(1.0));
     let elf = guest::exits(4);
@@ -104,7 +104,7 @@ async fn limits_of_the_compiler_are_named_and_auto_goes_on_without_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_takes_too_long_is_stopped_and_remembered_for_a_while() {
     let node = Node::both("compiler.wall_ms_max = 1").await;
-    // A second of work: what takes less may be there before anybody looks at the clock.
+    // About a second of work: a shorter compile may finish before the clock is checked.
     let elf = guest::padded(300_000);
     for _ in 0..2 {
         let native = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap_err();

@@ -286,8 +286,7 @@ fn lies_of_zygotes() {
     let serve = |pool: &Pool, tenant: &str| pool.of_tenant(tenant).run(&run(None), &elf(), None, until());
     for lie in ZYGOTES {
         let liars = Liars::start(&format!("zygote-{lie}"));
-        // No worker has read the job: the next zygote's worker runs it. Other tenants are served here and
-        // elsewhere.
+        // No worker has read the job: the next zygote's runs it. Other tenants are served in both pools.
         for (pool, tenant) in [(&liars.pool, "liar"), (&liars.pool, "other"), (&honest.pool, "other")] {
             assert_eq!(serve(pool, tenant).unwrap(), Verdict::Done(lies::run()), "{lie}");
         }

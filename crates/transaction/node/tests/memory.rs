@@ -1,4 +1,4 @@
-//! What a lookup takes of memory at the most, whatever the node answers.
+//! Limit of a lookup's memory, whatever the node answers.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -20,12 +20,12 @@ use ckb_types::{
 };
 use serde_json::Value;
 
-/// As a server has it.
+/// As on a server.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// What the chart adds to a pod's memory for each lookup.
+/// Memory that the chart adds to a pod for each lookup.
 const LOOKUP_BYTES_MAX: u64 = 96 << 20;
 
-/// A node that says what `say` makes of each call's first parameter, piece by piece and without copies.
+/// A node that answers each call with `say` of its first parameter, in pieces and without copies.
 fn node(say: impl Fn(&str) -> Vec<Arc<str>> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -95,14 +95,14 @@ fn committed(transaction: &str) -> Vec<Arc<str>> {
     vec!["{\"transaction\":".into(), transaction.into(), ",".into(), status.into()]
 }
 
-/// A line of what the kernel says of this process, bytes.
+/// A line of this process's status in the kernel, bytes.
 fn status(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|of| of.strip_prefix(line)).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// What resolving takes above what the process had, and what comes of it.
+/// Additional memory of a lookup, and its error.
 fn peak(url: &str, transaction: &TransactionView) -> (u64, String) {
     let options =
         NodeOptions { answer_bytes_max: ANSWER_BYTES_MAX, memory_bytes_max: 0, ..NodeOptions::default() };
@@ -115,13 +115,13 @@ fn peak(url: &str, transaction: &TransactionView) -> (u64, String) {
     (taken, result.err().map(|error| error.to_string()).unwrap_or_default())
 }
 
-/// Which case a process is for.
+/// Selects the case of a process.
 const CASE: &str = "LOOKUP_CASE";
 
 /// Text of the longest list.
 const LIST_BYTES: usize = 65_536 * 5;
 
-/// What a node says of what it lies about, and a word of what is told then.
+/// The node's false answer, and a part of the resulting error.
 fn lie(case: &str) -> (String, &'static str) {
     let list = |bytes: usize| vec!["\"0x\""; bytes / 5].join(",");
     let json = |data: &str, witnesses: &str| {
@@ -134,19 +134,19 @@ fn lie(case: &str) -> (String, &'static str) {
     match case {
         "digits" => (format!("\"0x{}\"", "00".repeat(room / 2)), "something else"),
         "endless list" => (json("", &list(room)), "at most 65536 entries"),
-        // More of them than one answer may have room for.
+        // More lists than one response can hold.
         "many lists" => (json(&list(LIST_BYTES), &list(LIST_BYTES)), "something else"),
         _ => (String::new(), "bytes of transactions that made its cells"),
     }
 }
 
-/// One case: first transactions that are what they should be, then the lie.
+/// One case: valid transactions first, then the lie.
 #[test]
 #[ignore = "the test below runs it in a process of its own, whose peak it is"]
 fn one_case() {
     let case = std::env::var(CASE).unwrap();
     let (form, word) = lie(&case);
-    // Some 38 MiB, or more than there may be.
+    // About 38 MiB, or more than allowed.
     let honest = if form.is_empty() { 240 } else { 80 };
     let long: Vec<_> = (0..honest).map(|number| made(number, 500_000)).collect();
     let lied_about = (honest..honest + 16).map(|number| made(number, 4));

@@ -15,7 +15,7 @@ use ckb_types::{
 };
 use serde_json::{Value, json};
 
-/// Short waits, and time enough for a slow machine.
+/// Short timeouts, but sufficient for a slow machine.
 fn options() -> NodeOptions {
     let backoff = Duration::from_millis(1);
     NodeOptions { attempts: 4, backoff, backoff_max: backoff, ..NodeOptions::default() }
@@ -100,7 +100,7 @@ async fn answers_in_json_are_taken_as_those_in_molecule() {
     let tip = chain.blocks().last().unwrap().clone();
     let extended = chain.block(3).unwrap().clone();
     let server = TestNode::start(chain);
-    // As a node does that does not know the first level.
+    // Like a node that does not know the first level.
     server.lie(move |method, params, result| {
         let json_of =
             |block: &ckb_types::core::BlockView| json!(ckb_jsonrpc_types::BlockView::from(block.clone()));
@@ -143,13 +143,13 @@ async fn all_that_scripts_may_look_at_is_had() {
     let headers: Vec<Byte32> = info.header_deps.iter().map(|header| header.hash()).collect();
     assert_eq!(headers, transaction.header_deps_iter().collect::<Vec<_>>());
     assert_eq!(info.extensions, [(chain.block(3).unwrap().hash(), Bytes::from(vec![7; 96]))]);
-    // Some round trips, not one for each cell.
+    // A few round trips, not one for each cell.
     assert!(server.requests() <= 8, "{} requests", server.requests());
     let again: Value = serde_json::from_slice(&resolved.to_json()).unwrap();
     assert_eq!(again["mock_info"]["extensions"][0][1], format!("0x{}", "07".repeat(96)));
 }
 
-/// What a node that lies so is told of, by `resolve`.
+/// The error of `resolve` with a node that lies.
 async fn caught(
     chain: &Chain,
     transaction: &TransactionView,
@@ -223,7 +223,7 @@ async fn a_node_that_lies_about_headers_and_blocks_is_caught() {
         said.starts_with("tx.header_deps[0]: ") && said.contains("it is a header with the hash"),
         "{said}"
     );
-    // Its extension.
+    // The block's extension.
     let said = caught(&chain, &transaction, |method, _, result| {
         if method == "get_block" {
             result["block"] = changed(&result["block"]);
@@ -231,7 +231,7 @@ async fn a_node_that_lies_about_headers_and_blocks_is_caught() {
     });
     let said = said.await;
     assert!(said.contains("its header has the extra_hash 0x"), "{said}");
-    // Where a cell was made: it matters with header deps.
+    // The block that created a cell matters with header deps.
     let (first, last) = (chain.block(0).unwrap().hash(), hash(chain.blocks().last().unwrap().hash()));
     for wrong in [hash(first), last] {
         let said = caught(&chain, &transaction, move |method, params, result| {
@@ -313,7 +313,7 @@ async fn what_breaks_is_asked_for_again() {
     let before = server.requests();
     assert!(matches!(node.tip().await, Err(NodeError::Status { status: 503, .. })));
     assert_eq!(server.requests() - before, 4, "and no more");
-    // What will not get better is asked once.
+    // A permanent error is not retried.
     server.fail([Fault::Status(404)]);
     let before = server.requests();
     assert!(matches!(node.tip().await, Err(NodeError::Status { status: 404, .. })));
@@ -411,7 +411,7 @@ async fn what_was_had_is_not_asked_for_again() {
     let first = again().resolve(&transaction).await.unwrap().to_json();
     let _ = server.take_calls();
     assert_eq!(again().resolve(&transaction).await.unwrap().to_json(), first);
-    // Where transactions are may change, and what proves it with it.
+    // Only a transaction's block and its proof may change, so only these are fetched again.
     let calls = server.take_calls();
     assert!(
         calls.iter().all(|it| ["get_transaction", "get_transaction_proof"].contains(&&**it)),
@@ -420,7 +420,7 @@ async fn what_was_had_is_not_asked_for_again() {
     server.lie(|method, params, _| assert!(method != "get_transaction" || params[1] == "0x1"));
     again().resolve(&transaction).await.unwrap();
     server.be_honest();
-    // Files that are not what they were are no answers.
+    // Damaged files are not used.
     let mut damaged = 0;
     for part in std::fs::read_dir(folder.join("transactions")).unwrap() {
         for file in std::fs::read_dir(part.unwrap().path()).unwrap() {

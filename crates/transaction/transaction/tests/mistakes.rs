@@ -106,7 +106,7 @@ fn a_bare_transaction_names_what_is_missing() {
     assert!(read(&value).err().unwrap().to_string().contains("the key `mock_info` is missing"));
 }
 
-/// What stands at a place, none if the key is gone, and what is told: the mistake, and the next step.
+/// A value and the JSON path that it replaces (none: the key is removed), and the error with the next step.
 const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/tx/inputs/0/since", Some("1"), "`1`: numbers are texts of hexadecimal digits here"),
     ("/tx/inputs/0/since", Some("1.5"), "a number stands where text is needed"),
@@ -164,7 +164,7 @@ const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/mock_info/cell_deps", Some("{}"), "an object stands where something else is needed"),
 ];
 
-/// Keys that are written otherwise, and what is told.
+/// Misspelled keys, and the errors.
 const KEYS: [(&str, &str, &str); 4] = [
     ("/tx", "cell_deps", "cell_dep"),
     ("/tx", "outputs_data", "outputsData"),
@@ -172,7 +172,7 @@ const KEYS: [(&str, &str, &str); 4] = [
     ("/mock_info/inputs/0/output/lock", "hash_type", "hashType"),
 ];
 
-/// Words of parsers, which name their own types.
+/// Text of parsers that exposes type names.
 const NOT_OURS: [&str; 5] = ["struct ", "invalid type", "invalid length", "missing field", "unknown "];
 
 #[test]

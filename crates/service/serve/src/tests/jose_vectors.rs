@@ -64,8 +64,7 @@ fn published_tokens_count_where_their_kind_is_taken() {
     let vectors = vectors();
     for token in &vectors.tokens {
         let found = check(&set(&token.keys), &token.token).map(|_| ());
-        // Who is told about claims has shown a signature that is good; none of these has the claims that are
-        // wanted.
+        // Errors about claims require a valid signature; none of these tokens has the expected claims.
         let wanted = if token.genuine { TokenError::Claims } else { TokenError::Invalid };
         assert_eq!(found, Err(wanted), "{}: {}", token.section, token.what);
         let broken = format!("{}A", token.token);
@@ -170,7 +169,7 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
     ];
     let good = ours.sign(HEADER, GOOD);
     for one in &beside {
-        // Before it and behind it.
+        // Before and after it.
         for keys in [json!([one, taken]), json!([taken, one])] {
             let set = set(&keys);
             assert_eq!((set.len(), set.skipped.len()), (1, 1), "{one}: {:?}", set.skipped);
@@ -178,7 +177,7 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
             assert!(check(&set, &other.sign(HEADER, GOOD)).is_err(), "{one}");
         }
     }
-    // Of two that have one id, each signs; a token that names none is for the keys that have none.
+    // Of two keys with one id, each signs. A token without an id matches only keys without one.
     let set = set(&json!([taken, other.jwk(&json!({ "kid": "k" })), rsa(json!({ "kid": "k" })), taken]));
     assert!(check(&set, &good).is_ok() && check(&set, &other.sign(HEADER, GOOD)).is_ok());
     let nameless = other.sign(r#"{"alg":"ES256"}"#, GOOD);
@@ -196,7 +195,7 @@ fn what_is_no_set_differs_from_an_empty_one() {
     assert_eq!(parsed(r#"{"keys":[], "more": 1}"#).unwrap().len(), 0);
 }
 
-/// Headers that none but their forger would write, all properly signed.
+/// Headers that only a forger would write, all correctly signed.
 const HEADERS: [&str; 31] = [
     r#"{"alg":"none","kid":"k"}"#,
     r#"{"alg":"None","kid":"k"}"#,
@@ -231,7 +230,7 @@ const HEADERS: [&str; 31] = [
     "",
 ];
 
-/// Claims that are signed and not what they must be.
+/// Signed but invalid claims.
 const CLAIMS: [(&str, TokenError); 38] = {
     use TokenError::{Audience, Claims, Expired, Issuer, NotYetValid};
     [
@@ -276,7 +275,7 @@ const CLAIMS: [(&str, TokenError); 38] = {
     ]
 };
 
-/// What RFC 7515 and 7519 allow, and what of a header is to be passed over.
+/// What RFC 7515 and 7519 allow, and header fields to ignore.
 const TAKEN: [(&str, &str); 10] = [
     (HEADER, GOOD),
     (r#"{"alg":"ES256","kid":"k","typ":"at+jwt"}"#, GOOD),
@@ -305,7 +304,7 @@ fn tokens_count_as_their_makers_meant_and_forgeries_never() {
     }
     for (claims, wanted) in CLAIMS {
         assert_eq!(found(&ours.sign(HEADER, claims)), Err(wanted), "{claims}");
-        // Nobody learns that of claims that he wrote himself.
+        // The error reveals nothing about unsigned claims.
         assert_eq!(found(&other.sign(HEADER, claims)), Err(TokenError::Invalid), "{claims}");
     }
     let embedded = format!(r#"{{"alg":"ES256","kid":"k","jwk":{}}}"#, other.jwk(&json!({})));
