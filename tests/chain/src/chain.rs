@@ -214,8 +214,7 @@ impl Chain {
         names.into_iter().enumerate().map(|(index, name)| (name, (place(index), block.clone()))).collect()
     }
 
-    /// A transaction that spends `spent`, which `code` locks, and creates a cell of the same lock with
-    /// `data`.
+    /// A transaction that spends `spent`, locked by `code`, and creates a cell of the same lock with `data`.
     #[must_use]
     pub fn spend(spent: OutPoint, (code, elf): (OutPoint, &[u8]), data: &[u8]) -> TransactionView {
         TransactionBuilder::default()

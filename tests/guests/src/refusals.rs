@@ -1,5 +1,4 @@
-//! Scripts that reject, from one C and one Rust source, with many compilers and flags, and the lines that
-//! decide.
+//! Rejecting scripts from one C and one Rust source, by many compilers and flags, with the deciding lines.
 
 use std::{fs, process::Command};
 

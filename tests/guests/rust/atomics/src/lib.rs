@@ -1,5 +1,4 @@
-//! LLVM's helper functions for atomic operations on a machine without such instructions: a script has one
-//! thread.
+//! LLVM's helpers for atomic operations without atomic instructions: a script has one thread.
 #![no_std]
 
 macro_rules! changes {

@@ -1,6 +1,5 @@
-//! A small machine whose instructions are functions in a table: each may panic, by bounds, by overflow, by
-//! `expect`. The last argument is the number of rounds; `bounds`, `overflow`, `expect` or `divide` before it
-//! make the last round panic in that way.
+//! A small machine whose instructions are functions in a table, each of which may panic. The last argument is
+//! the number of rounds; `bounds`, `overflow`, `expect` or `divide` before it makes the last round panic.
 #![no_std]
 #![no_main]
 

@@ -1,6 +1,5 @@
-//! A lock: the first witness of its group contains the preimage of the hash in its arguments. With an
-//! argument it is its own benchmark: it builds this many witnesses with molecule, then parses, hashes and
-//! compares them.
+//! A lock: its group's first witness contains the preimage of the hash in its arguments. With an argument, it
+//! is a benchmark: it builds this many witnesses, then parses, hashes and compares them.
 #![no_std]
 #![no_main]
 
