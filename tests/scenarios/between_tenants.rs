@@ -1,5 +1,4 @@
-//! Isolation of tenants: runs and stored data of one are neither visible nor available to another, and cost
-//! it nothing.
+//! Isolation of tenants: one's runs and stored data are invisible to others, and cost them nothing.
 
 use std::{
     collections::BTreeMap,
@@ -163,8 +162,7 @@ async fn uploads_at_once_stay_within_the_quota() {
     }
 }
 
-/// Responses and charges of tenant `b` for its own scripts, and responses about `others`; without times and
-/// run names.
+/// What tenant `b` gets and is charged for its own scripts, and gets for `others`; no times and run names.
 async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) -> String {
     let paid = || {
         let reported = server.get("/metrics");

@@ -290,8 +290,7 @@ async fn a_tenant_is_who_was_proven_and_not_who_is_said() {
     request.metadata_mut().insert("antares-tenant", "two".parse().unwrap());
     let mut runner = v1::runner_service_client::RunnerServiceClient::new(channel.clone());
     runner.execute(request).await.unwrap();
-    // The run belongs to `one`, whatever the caller claimed; only permitted callers see it under another
-    // name.
+    // The run is `one`'s, whatever it claimed; only callers that may act for others see another name.
     assert_eq!(runs_of(&channel, &token("user/one"), None).await, 1);
     assert_eq!(runs_of(&channel, &token("user/two"), None).await, 0);
     assert_eq!(runs_of(&channel, &token("user/two"), Some("one")).await, 0);

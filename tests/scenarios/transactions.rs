@@ -100,8 +100,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_mistake_and_none_at_all_are_reported() {
     let (_data, _server, client) = serving("").await;
-    // A text of maximum length in place of a number: its beginning is reported, and the call does not fail
-    // otherwise.
+    // A text of maximum length in place of a number: its start is reported, and the call survives.
     let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
     long["tx"]["version"] = "é".repeat(100_000).into();
     assert_eq!(
