@@ -20,7 +20,7 @@ fn follow(language: &str, js_vm: Option<&[u8]>) {
     let (mut folder, mut deployed) = (place.path().to_owned(), false);
     let mut commands = commands("first-script.md");
     assert!(commands.len() > 10, "{commands:?}");
-    // A build for the chain changes nothing.
+    // The build for the chain does not change the snapshot.
     commands.push(("antares snapshot . --file snapshot.json --check".to_owned(), 0));
     for (command, status) in commands {
         if js_vm.is_some() && command.contains("size build/lock") {

@@ -34,7 +34,7 @@ fn calling(elf: &[u8], function: u64) -> Bytes {
         code.extend((0x6002_u16 | register << 7 | (offset >> 3 & 3) << 5).to_le_bytes());
     }
     let distance = function.wrapping_sub(entry + 16).cast_signed();
-    // `jal` takes a distance in words of four bytes.
+    // Distances are multiples of two bytes, but `jal` takes words of four.
     let word = if distance % 4 == 0 { jal(1, (distance / 4) as i32) } else { 0 };
     let call = if word == 0 { jal(1, ((distance - 2) / 4) as i32) | 1 << 21 } else { word };
     for word in [call, addi(17, 0, 93), ECALL] {

@@ -39,7 +39,7 @@ fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
     let text = if is_library { text.replace("la gp,__global_pointer$", "") } else { text.to_owned() };
     let (path, elf) = (folder.join("case.s"), folder.join("case"));
     fs::write(&path, text).unwrap();
-    // Refers to the inner label, which has no relocation.
+    // A table with the inner label's address, without a relocation.
     let script = "SECTIONS { .table ALIGN(4) : { LONG(work + 4) LONG(0xffffffff) } } INSERT AFTER .data;";
     fs::write(folder.join("case.ld"), script).unwrap();
     let mut command = Command::new(tools[0]);

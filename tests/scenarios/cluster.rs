@@ -316,7 +316,7 @@ async fn whoever_is_killed_is_missed_by_nobody() {
     kills(&s3::url(tier.path()), "", rounds(), |_| {}).await;
 }
 
-/// The tier stops for the third quarter: it accepts connections and does not respond.
+/// The store stops for the third quarter: it accepts connections and does not respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_store_that_stops_for_a_while_loses_nothing() {
     let Some(s3) = S3::start(Maker::Moto) else { return };

@@ -26,7 +26,7 @@ use crate::{
     server::{PATIENCE, Server, until},
 };
 
-/// Injects a fault into each of this many writes in turn; each costs a server some compiles.
+/// End of the range of failing operations; each fault costs a server some compiles.
 const FAULTS: u64 = 40;
 
 /// A server whose store is on `disk`.

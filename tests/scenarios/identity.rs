@@ -267,7 +267,7 @@ async fn keys_of_tokens_are_renewed() {
     becomes(&channel, &new, false).await;
 }
 
-/// Number of tenants with profiles, as the caller with `token` sees them in the name of `tenant`.
+/// Runs in the profiles that the caller with `token` sees in the name of `tenant`.
 async fn runs_of(channel: &Channel, token: &str, tenant: Option<&str>) -> u64 {
     let mut request = Request::new(v1::ListProfilesRequest::default());
     request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());

@@ -255,8 +255,7 @@ async fn floods_of_frames_end_their_own_connection() {
     assert!(is_refused || wire.is_closed(), "headers without end");
     assert_well(&server, before, "headers without end").await;
 
-    // Frames that require responses, from a client that reads none. The server may continue if this costs
-    // nothing.
+    // Frames that need responses, from a client that reads none: allowed only if this costs nothing.
     for (what, question) in [("pings", frame(PING, 0, 0, &[7; 8])), ("settings", frame(SETTINGS, 0, 0, &[]))]
     {
         let mut wire = Wire::open(&server);

@@ -122,7 +122,7 @@ impl ReplayArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TxHash(pub(crate) H256);
 
-/// What is none.
+/// Not a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoHash;
 

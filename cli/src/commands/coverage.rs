@@ -93,7 +93,7 @@ fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
     Ok(targets)
 }
 
-/// Runs a named file, or reports why it cannot run.
+/// The target in a named file, or the reason why it cannot run.
 fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::Usage(anyhow::Error::from(error).context(format!("cannot read {}", path.display())))

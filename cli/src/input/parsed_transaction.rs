@@ -21,7 +21,7 @@ pub fn read(json: &[u8]) -> Result<Mock, Failure> {
 /// A transaction, and its long cells.
 pub(crate) struct ParsedTransaction {
     pub(crate) mock: Mock,
-    /// Ordered by number, the longest first.
+    /// Longest first; the index is the cell's number.
     cells: Vec<Cell>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Native {
 /// Suffix of a file that marks a script that ran while its code was compiled.
 const BACKGROUND: &str = "meanwhile";
 
-/// The source of native code; `cancel` stops the compile.
+/// Inputs of a compile; `cancel` stops it.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     elf: &'a Sealed,

@@ -16,8 +16,7 @@ use tonic::{Request as Call, Status};
 
 use super::{ANSWER_BYTES_MAX, upload, uploads};
 
-/// Minimum cell data to send by digest, bytes. Each transaction is sent once: small data takes less than a
-/// query.
+/// Minimum cell data to send by digest, bytes. Sending smaller data takes less time than a query.
 const REFERENCE_BYTES_MIN: usize = 16 << 10;
 
 /// Verifies the JSON transaction in `request`.

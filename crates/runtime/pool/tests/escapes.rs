@@ -192,7 +192,7 @@ fn the_compile_stage_has_memory_files_only() {
 #[test]
 fn memory_files_of_a_compile_child_have_half_of_its_memory() {
     let pool = start(2, &[]).unwrap();
-    // Half of 1 GiB. The worker answers although all its descriptors are used up, even its connection's.
+    // Half of 1 GiB. The worker answers although all descriptors are used up, even its line's.
     assert_eq!(attempt(&pool, "compile", "fill-memory-files", &[]), Verdict::Done("ok 511".to_owned()));
 }
 

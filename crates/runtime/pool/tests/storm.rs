@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// This process's open descriptors, and its mapped connections to workers.
+/// This process's open descriptors, and its mapped lines to workers.
 fn possessions() -> (usize, usize) {
     let open = fs::read_dir("/proc/self/fd").unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
