@@ -13,7 +13,6 @@ use crate::show::{Shown, show};
 /// Prefix of an expectation; the stage's name follows.
 const EXPECTATION: &str = "#=== ";
 
-/// One case.
 pub(crate) struct Case {
     /// Directives and code, verbatim.
     pub(crate) head: String,
@@ -45,7 +44,6 @@ impl Case {
         })
     }
 
-    /// The ELF of the code.
     pub(crate) fn elf(&self) -> Result<Vec<u8>> {
         guests::assemble(&self.head)
     }

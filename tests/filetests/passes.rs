@@ -44,7 +44,6 @@ fn cases(text: &str) -> Vec<PassCase<'_>> {
     cases.collect()
 }
 
-/// The module of a case.
 fn module(case: &PassCase) -> Module {
     let lines: Vec<&str> = case.given.lines().filter(|line| !line.starts_with(';')).collect();
     let head = if case.given.contains("module version") { "" } else { HEAD };

@@ -24,7 +24,6 @@ pub(crate) struct Shown {
     pub(crate) lines: Vec<String>,
 }
 
-/// Shows `stage` of `elf`.
 pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
     let text =
         |stage| -> Result<String> { Ok(String::from_utf8(native::output(elf, case.options, stage)?.bytes)?) };
@@ -111,7 +110,6 @@ fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) 
     format!("  {at:4x}  {} {name}", format!("{:?}", instruction.mnemonic()).to_lowercase())
 }
 
-/// The case to run.
 pub(crate) fn oracle_case(case: &Case, elf: &[u8]) -> oracle::Case {
     oracle::Case {
         elf: Bytes::copy_from_slice(elf),

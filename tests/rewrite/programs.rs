@@ -133,7 +133,6 @@ fn functions(chance: &mut Chance, kinds: [&str; 3], ends: [&str; 3]) -> String {
     )
 }
 
-/// A program.
 fn program(chance: &mut Chance) -> String {
     let mut text = [TYPES, HEAD].concat();
     let kinds = ["NOINLINE", "NOINLINE __attribute__((weak))", "NOINLINE static"];

@@ -108,12 +108,10 @@ pub(crate) fn locked(deps: &[Bytes], hash_type: ScriptHashType) -> Vec<u8> {
     json(locked_by(deps, hash_type))
 }
 
-/// The reason in a status.
 pub(crate) fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map_or_else(String::new, |info| info.reason.clone())
 }
 
-/// Exit code in a response.
 #[track_caller]
 pub(crate) fn exit_code(response: &v1::ExecuteResponse) -> Option<i32> {
     response.verdict.as_ref().and_then(|verdict| verdict.exit_code)

@@ -23,7 +23,6 @@ const OF_BATCH: usize = 8;
 /// Limit of a diagnosis, bytes.
 const BYTES_MAX: usize = 256 << 10;
 
-/// An endless loop.
 const ENDLESS: &str = ".globl _start\n_start: j _start\n";
 
 fn asking(elf: &[u8], args: &[&str], tier: Tier) -> v1::ExecuteRequest {

@@ -21,7 +21,6 @@ use crate::{
 /// them.
 const STATUSES_MAX: usize = 64;
 
-/// Concurrent callers.
 const CALLERS: u32 = 2;
 /// Number of zygotes to kill.
 const KILLS: u32 = 3;

@@ -38,7 +38,6 @@ fn profile(folder: &std::path::Path, rounds: u32) -> (Profile, Programs) {
     (recording.to_profile(), programs)
 }
 
-/// The pages by their paths.
 fn pages() -> BTreeMap<&'static str, String> {
     let folder = tempfile::tempdir().unwrap();
     let source = |file: &str| file.ends_with("guest.c").then(|| SOURCE.to_owned());

@@ -29,7 +29,6 @@ const WEB: &str = "[web]\naddress = \"127.0.0.1:0\"\norigins = [\"https://app.ex
 const JSON: &str = "content-type: application/json";
 const LINES: &str = "content-type: application/x-ndjson";
 
-/// The response.
 struct Answer {
     status: u16,
     head: String,

@@ -44,7 +44,6 @@ enum AdminCommand {
     },
 }
 
-/// Executes `args`.
 pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         AdminCommand::Drain { server } => {

@@ -18,7 +18,6 @@ struct Hashes {
     size_bytes: usize,
 }
 
-/// Prints the hashes.
 pub(crate) fn hash(args: &HashArgs) -> Result<ExitCode, Failure> {
     let bytes = input::read(&args.file, EMBEDDED_FILE_BYTES_MAX)?;
     let hashes = Hashes {

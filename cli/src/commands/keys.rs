@@ -37,7 +37,6 @@ enum KeysCommand {
     },
 }
 
-/// Executes `args`.
 pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
     let folder = &args.keys;
     let text = match &args.command {

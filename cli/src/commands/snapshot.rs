@@ -39,7 +39,6 @@ const FUNCTIONS_SHOWN: usize = 10;
 /// The file. Keys are only added.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Snapshot {
-    /// Version of the format.
     version: u32,
     /// Entries by path relative to the folder.
     entries: BTreeMap<String, Entry>,

@@ -65,7 +65,6 @@ pub(crate) struct Suite<'a> {
     answers: BTreeMap<PathBuf, (Sha256Digest, Answer)>,
 }
 
-/// Runs all tests.
 pub(crate) fn test(args: &TestArgs) -> Result<ExitCode, Failure> {
     let round = Suite::new(args).run()?;
     round.print(args.json)?;

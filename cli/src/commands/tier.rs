@@ -24,7 +24,6 @@ use crate::{
 /// Longest time of one request: people can wait longer than servers.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Seconds of a day.
 const DAY_S: u64 = 24 * 3_600;
 
 /// Arguments of `antares cache`.
@@ -117,7 +116,6 @@ async fn listed(shared: &Shared, space: Space) -> Result<Vec<ListedObject>, Fail
     Ok(all)
 }
 
-/// Executes `args`.
 pub(crate) fn cache(args: &CacheArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network runtime").map_err(Failure::Service)?;

@@ -80,7 +80,6 @@ pub(crate) struct Output {
     pub(crate) data: Option<Text>,
 }
 
-/// A script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {

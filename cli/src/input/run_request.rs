@@ -13,7 +13,6 @@ use crate::{
 /// A checked request for one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The script.
     pub elf: Vec<u8>,
     /// How to interpret its bytes.
     pub options: CompileOptions,

@@ -18,7 +18,6 @@ pub struct Request {
     pub json: Vec<u8>,
     /// Whether it lacks its cells, which the server's node has.
     pub is_bare: bool,
-    /// The rules.
     pub environment: Environment,
     /// The only group to run.
     pub group: Option<(job::GroupKind, job::CellName)>,

@@ -34,7 +34,6 @@ const LEFT: &str = "left";
 /// Limit for changes of a script's hints; endless changes are ignored.
 const HINT_ROUNDS_MAX: u32 = 8;
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct CodeFolder {
     folder: OwnFolder,
@@ -54,7 +53,6 @@ impl CodeFolder {
         Some(Self { folder: OwnFolder::open(folder).ok()? })
     }
 
-    /// Where it is.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -35,11 +35,9 @@ pub(crate) struct Entry {
     pub(crate) modified: SystemTime,
     /// Its length, bytes.
     pub(crate) length: u64,
-    /// Its name.
     pub(crate) name: String,
 }
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnFolder {
     path: PathBuf,

@@ -55,7 +55,6 @@ pub(crate) enum CacheUse {
 /// Output of `antares run --json`: these keys, in this order, for every run. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
-    /// Outcome of the script.
     pub outcome: Outcome,
     /// With [`Outcome::Exit`]: the exit code.
     pub exit_code: Option<i8>,

@@ -24,9 +24,7 @@ const NUMBERS_MAX: usize = 5;
 #[derive(Default)]
 pub(crate) struct SourceMaps(Vec<Map>);
 
-/// The map of one bundle.
 struct Map {
-    /// Path of the map.
     path: PathBuf,
     /// The bundle's name, if given.
     bundle: Option<String>,

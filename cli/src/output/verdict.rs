@@ -37,7 +37,6 @@ pub struct Group {
     pub script_hash: String,
     /// Lock or type.
     pub kind: job::GroupKind,
-    /// Outcome of the group.
     pub outcome: Outcome,
     /// The script's exit code, if it exited.
     pub exit_code: Option<i8>,
@@ -45,9 +44,7 @@ pub struct Group {
     pub error: Option<job::GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
-    /// Cycles in native code.
     pub native_cycles: u64,
-    /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
     /// Why native code bailed out and the group ran again.
     pub restarted: Option<String>,
@@ -80,7 +77,6 @@ pub struct Interpreted {
 /// Output of `antares verify --json`: these keys, in this order. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Outcome of the transaction.
     pub outcome: Outcome,
     /// Cycles of all groups that ran.
     pub cycles: u64,

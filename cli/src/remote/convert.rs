@@ -84,7 +84,6 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
     })
 }
 
-/// The server's diagnosis.
 fn server_diagnosis(diagnosis: v1::Diagnosis) -> ServerDiagnosis {
     ServerDiagnosis { json: diagnosis.json, missing: diagnosis.missing }
 }

@@ -14,12 +14,10 @@ const fn li(rd: u32, value: u32) -> u32 {
     (value & 0xfff) << 20 | rd << 7 | 0x13
 }
 
-/// Exits with `code`.
 pub fn exits(code: i8) -> Vec<u8> {
     elf(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL])
 }
 
-/// Loops forever.
 pub fn loops() -> Vec<u8> {
     elf(&[LOOP])
 }

@@ -238,12 +238,10 @@ impl Node {
     }
 }
 
-/// A request for an inline script.
 pub fn inline(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
     request(v1::script::Source::Elf(elf.to_vec().into()), tier)
 }
 
-/// A request for a stored script.
 pub fn stored(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
     request(v1::script::Source::Sha256(Sha256Digest::of(elf).to_string()), tier)
 }
@@ -257,7 +255,6 @@ fn request(source: v1::script::Source, tier: v1::Tier) -> v1::ExecuteRequest {
     request
 }
 
-/// The reason in an error.
 pub fn reason(status: &Status) -> String {
     use tonic_types::StatusExt;
     status.get_details_error_info().map(|info| info.reason).unwrap_or_default()

@@ -75,13 +75,11 @@ impl Chain {
         self.blocks.last().map_or(0, BlockView::number)
     }
 
-    /// Its blocks.
     #[must_use]
     pub fn blocks(&self) -> &[BlockView] {
         &self.blocks
     }
 
-    /// The block with this number.
     #[must_use]
     pub fn block(&self, number: u64) -> Option<&BlockView> {
         self.blocks.iter().find(|block| block.number() == number)

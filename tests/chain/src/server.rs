@@ -46,9 +46,7 @@ struct State {
     calls: Vec<String>,
 }
 
-/// A node.
 pub struct TestNode {
-    /// Its address.
     pub url: String,
     state: Arc<Mutex<State>>,
     requests: Arc<AtomicU64>,

@@ -8,7 +8,6 @@ use ckb_types::{H256, core::TransactionView};
 
 use crate::{commands::of_chain, failure::Failure, limits::UNSETTLED_MAX};
 
-/// A block.
 pub(super) struct Fetched {
     pub(super) number: u64,
     pub(super) hash: H256,

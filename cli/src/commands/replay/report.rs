@@ -16,7 +16,6 @@ use crate::{
     output::verdict::{Outcome, Verdict, without_dead_link},
 };
 
-/// A transaction.
 #[derive(Debug, Serialize)]
 pub(super) struct RunShape {
     hash: String,
@@ -74,7 +73,6 @@ impl RunShape {
     }
 }
 
-/// A block.
 #[derive(Debug, Serialize)]
 pub(super) struct BlockShape {
     kind: &'static str,
@@ -187,7 +185,6 @@ impl ReorganisedShape {
     }
 }
 
-/// The summary.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct SummaryShape {
     kind: &'static str,
@@ -212,7 +209,6 @@ impl SummaryShape {
         Self { kind: "summary", from, to, ..Self::default() }
     }
 
-    /// Adds a block.
     pub(super) fn add(&mut self, block: &BlockShape) {
         self.blocks += 1;
         self.transactions += block.count;

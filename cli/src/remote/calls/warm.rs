@@ -26,7 +26,6 @@ const PATIENT: Retry = Retry {
 pub(crate) struct Cold {
     /// Displayed name.
     pub(crate) name: String,
-    /// Its digest.
     pub(crate) script: Sha256Digest,
     /// Its bytes, if available.
     pub(crate) elf: Option<Vec<u8>>,
