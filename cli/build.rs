@@ -1,10 +1,10 @@
-//! Tells the command which commit it was built from: `ANTARES_COMMIT`, else what git says, else `unknown`.
+//! Sets `ANTARES_COMMIT`, the commit of the build: from the environment, else from git, else `unknown`.
 
 use std::{env, process::Command};
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ANTARES_COMMIT");
-    // In a worktree these files are elsewhere.
+    // In a worktree, these files are elsewhere.
     for file in ["HEAD", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
             println!("cargo::rerun-if-changed={path}");
@@ -16,7 +16,7 @@ fn main() {
     println!("cargo::rustc-env=ANTARES_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }
 
-/// What git answers, if there is one and this is a repository.
+/// Output of git; none without git or outside a repository.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -87,12 +87,12 @@ pub(crate) struct Cli {
 impl Cli {
     /// Arguments of this process.
     pub(crate) fn of_process() -> Self {
-        // The list of commands is for those who have not named one yet.
+        // The list of commands helps only users who have not named one.
         let first = std::env::args_os().nth(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-"));
         let is_named = first.is_some_and(|word| word != "help");
         let command = if is_named { Self::command() } else { grouped(Self::command()) };
         let found = command.get_matches();
-        // Cannot fail: they were matched with its own words.
+        // Cannot fail: the command's own definition matched them.
         Self::from_arg_matches(&found).unwrap_or_else(|error| error.exit())
     }
 }

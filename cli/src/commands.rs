@@ -1,4 +1,4 @@
-//! The commands, a file or folder each.
+//! The commands, one file or folder each.
 
 #[cfg(feature = "server")]
 pub(crate) mod admin;

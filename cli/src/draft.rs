@@ -22,16 +22,16 @@ pub(crate) use error::DraftError;
 use error::DraftProblem;
 pub(crate) use expected::Expected;
 
-/// A transaction, and what its scripts shall say.
+/// A transaction, and its expected verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Built {
     /// ckb-debugger's mock transaction.
     pub(crate) json: Vec<u8>,
-    /// What a test of it expects.
+    /// The expectation of a test.
     pub(crate) expected: Expected,
 }
 
-/// Builds and signs what `text` describes. Names of files are relative to `folder`.
+/// Builds and signs the transaction that `text` describes. File names are relative to `folder`.
 ///
 /// # Errors
 /// The first error, with its line and field.

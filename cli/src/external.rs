@@ -1,5 +1,5 @@
-//! Commands that are programs of their own: `antares NAME` becomes `antares-NAME`, from the folder of this
-//! program or from the PATH.
+//! External commands: `antares NAME` becomes `antares-NAME`, from the folder of this program or from the
+//! PATH.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use crate::{args::Cli, failure::Failure};
 /// The program of `antares debugger`.
 const CKB_DEBUGGER: &str = "ckb-debugger";
 
-/// Becomes the program of the tool `name`, with all arguments of this process but that name.
+/// Executes the program of the tool `name` with all arguments of this process after that name.
 pub(crate) fn tool(name: &str) -> Failure {
     let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
     if let Some(index) = arguments.iter().position(|argument| argument == name) {
@@ -38,15 +38,15 @@ fn missing(name: &str, program: &str) -> Failure {
     ))
 }
 
-/// Whether this process was started by the name `ckb-debugger`.
+/// Whether this process was started as `ckb-debugger`.
 pub(crate) fn is_ckb_debugger() -> bool {
     let name = env::args_os().next();
     name.is_some_and(|name| Path::new(&name).file_stem().is_some_and(|stem| stem == CKB_DEBUGGER))
 }
 
-/// Becomes the program `ckb-debugger` next to this one.
+/// Executes the program `ckb-debugger` next to this one.
 pub(crate) fn ckb_debugger(arguments: impl Iterator<Item = OsString>) -> Failure {
-    // A link of that name to this program would lead back here.
+    // A link of that name to this program would loop.
     let is_other = |path: &PathBuf| path.canonicalize().ok() != env::current_exe().ok();
     match worker_path(CKB_DEBUGGER).ok().filter(is_other) {
         Some(path) => become_program(&path, &arguments.collect::<Vec<_>>()),
@@ -54,7 +54,7 @@ pub(crate) fn ckb_debugger(arguments: impl Iterator<Item = OsString>) -> Failure
     }
 }
 
-/// Becomes the program of a command that this one does not know, or refuses the command as clap does.
+/// Executes the program of an unknown command, or refuses the command as clap does.
 pub(crate) fn unknown(words: &[OsString]) -> Failure {
     let name = words.first().and_then(|name| name.to_str()).filter(|name| !name.contains('/'));
     match name.and_then(|name| find(&format!("antares-{name}"))) {

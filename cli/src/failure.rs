@@ -1,4 +1,4 @@
-//! Why the command could not give what was asked for, and the exit status that says so.
+//! Failures of the command, and their exit statuses.
 
 use std::{
     io::{IsTerminal as _, stderr},
@@ -9,18 +9,18 @@ use antares_profile_view::printable;
 
 use crate::output::for_people;
 
-/// A failure of the command itself. How a script ends is a report, never a failure.
+/// A failure of the command itself. A script's outcome is a report, never a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What was asked for makes no sense, or a file cannot be read or written.
+    /// The request is invalid, or a file cannot be read or written.
     #[error("{}", chain(.0))]
     Usage(anyhow::Error),
-    /// The script is malformed or beyond a limit of the compiler; the same bytes are always refused.
+    /// The script is malformed or exceeds a limit of the compiler; the same bytes always fail.
     #[error("the script cannot be compiled ({reason}): {detail}")]
     Refused {
         /// Reason from the compiler's closed set.
         reason: String,
-        /// What and where.
+        /// Details and location.
         detail: String,
     },
     /// Antares, here or on the server, failed to do its work.
@@ -28,7 +28,7 @@ pub enum Failure {
     Service(anyhow::Error),
 }
 
-/// An error and what is behind it. Some errors tell their cause themselves: it is not told again.
+/// An error and its causes. Skips causes that an error's own message already contains.
 fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |text, cause| {
         let cause = cause.to_string();
@@ -41,7 +41,7 @@ fn chain(error: &anyhow::Error) -> String {
 }
 
 impl Failure {
-    /// The same, of a file.
+    /// The same error, with the file name.
     pub fn of(self, file: &str) -> Self {
         match self {
             Self::Usage(error) => Self::Usage(error.context(file.to_owned())),
@@ -50,13 +50,13 @@ impl Failure {
         }
     }
 
-    /// Whether the script was refused because the VM would not run it either: it is no ELF that could be
-    /// loaded, or the version has no such instruction set.
+    /// Whether the VM would refuse the script too: it is not a loadable ELF, or the version lacks the
+    /// instruction set.
     pub fn is_of_the_vm(&self) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == "elf" || reason == "options")
     }
 
-    /// Writes it to standard error; the exit status.
+    /// Writes it to standard error and returns the exit status.
     #[must_use]
     pub fn report(&self) -> ExitCode {
         let text = format!("antares: {}", printable(&self.to_string()));

@@ -1,10 +1,10 @@
-//! The commands as `antares help` lists them: by who needs them, authors of scripts first.
+//! The groups of commands in `antares help`, by audience; authors of scripts first.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 
-/// Who needs which commands.
+/// The commands of each audience.
 pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     (
         "For authors of scripts",
@@ -23,7 +23,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// `command` with its commands in groups.
+/// `command` with its subcommands in groups.
 pub(crate) fn grouped(mut command: Command) -> Command {
     command.build();
     let styles = command.get_styles().clone();

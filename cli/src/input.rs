@@ -1,4 +1,4 @@
-//! Reads a script or a transaction from a file or from standard input, never more than it may have.
+//! Reads a script or a transaction from a file or standard input, up to its limit.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ pub mod parsed_transaction;
 pub(crate) mod run_request;
 pub mod verify_request;
 
-/// What an ELF begins with.
+/// First bytes of an ELF.
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// Whether `path` means standard input (or output).
@@ -27,8 +27,8 @@ pub fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The bytes of the script at `path`, `-` for standard input. Of one that is longer than a script may be,
-/// what is loaded.
+/// The bytes of the script at `path`, `-` for standard input. Only the loaded part of a script beyond the
+/// limit.
 pub fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut elf = read_elf(path, SCRIPT_BYTES_MAX)?;
     if elf.len() as u64 > SCRIPT_BYTES_MAX {
@@ -48,7 +48,7 @@ pub fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(elf)
 }
 
-/// What a file is that was named as a script and is none, with the next step.
+/// Describes a file that is not a script, with the next step.
 fn no_script(bytes: &[u8]) -> Option<&'static str> {
     Some(match bytes {
         [] => "empty: has its build failed?",
@@ -60,8 +60,8 @@ fn no_script(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What an ELF is if it is for another machine than the VM. The VM does not look: it runs what comes, and ends in
-/// whatever error it meets.
+/// The machine of an ELF for another machine than the VM. The VM does not check: it runs any ELF, and fails
+/// with an arbitrary error.
 pub(crate) fn other_machine(elf: &[u8]) -> Option<&'static str> {
     let head = elf.first_chunk::<20>().filter(|head| head.starts_with(ELF_MAGIC))?;
     Some(match u16::from_le_bytes([head[18], head[19]]) {
@@ -77,7 +77,7 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
     read_with(path, |reader| read_bounded(reader, bytes_max))
 }
 
-/// The same, and more of an ELF, whose debug data may be longer than all that is loaded.
+/// The same with a higher limit for an ELF, whose debug data may exceed its loaded part.
 pub(crate) fn read_elf(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
     read_with(path, |reader| {
         let mut start = Vec::new();
@@ -102,10 +102,10 @@ fn read_with(
     read.map_err(Failure::Usage)
 }
 
-/// Everything that `reader` gives, unless that is more than `bytes_max`.
+/// Reads all of `reader`, unless that exceeds `bytes_max`.
 fn read_bounded(reader: impl Read, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed tells "exactly the limit" from "beyond it".
+    // One byte more than allowed distinguishes "exactly the limit" from "beyond it".
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(anyhow!("longer than {bytes_max} bytes, the longest that is accepted"));

@@ -1,5 +1,5 @@
-//! The command `antares`, and what the programs of `tools/` have in common with it: arguments, input, output,
-//! and the engine on this machine. Each program links what it calls.
+//! The command `antares`, and the code that the programs of `tools/` share with it: arguments, input, output,
+//! and the engine on this machine. Each program links only what it calls.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -25,7 +25,7 @@ use antares_pool::{ProcessKind, settle};
 use args::{Cli, Command};
 use failure::Failure;
 
-/// What a process with these words is; none for what becomes another program, which inherits what is open.
+/// The kind of a process with this command; none if it becomes another program, which inherits open files.
 fn kind_of(command: &Command) -> Option<ProcessKind> {
     match command {
         #[cfg(feature = "server")]
@@ -39,7 +39,7 @@ fn kind_of(command: &Command) -> Option<ProcessKind> {
     }
 }
 
-/// `antares`, by the words of this process; under the name `ckb-debugger` it is that.
+/// Runs `antares` with this process's arguments, or `ckb-debugger` if started under that name.
 #[must_use]
 pub fn antares() -> ExitCode {
     if external::is_ckb_debugger() {

@@ -1,4 +1,4 @@
-//! The engine on this machine: workers, native code and what is cached of it.
+//! The engine on this machine: workers, native code and its cache.
 
 pub(crate) mod code_cache;
 pub mod diagnosis;

@@ -1,4 +1,4 @@
-//! Writes results: to standard output, or to a file that appears whole or not at all.
+//! Writes results to standard output, or atomically to a file.
 
 use std::{
     borrow::Cow,
@@ -23,7 +23,7 @@ pub mod verdict;
 /// Columns of text for people, where it can be wrapped.
 const COLUMNS_MAX: usize = 100;
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no failure.
+/// Writes to standard output. A closed reader (`| head`) is not a failure.
 pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -39,7 +39,7 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     print(for_people(text, io::stdout().is_terminal()).as_bytes())
 }
 
-/// `text` as it is printed: a terminal breaks lines within words.
+/// `text` wrapped for people: a terminal would break lines within words.
 pub(crate) fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
     let is_long = |line: &str| line.chars().count() > COLUMNS_MAX;
     match is_terminal && text.lines().any(is_long) {
@@ -48,7 +48,7 @@ pub(crate) fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
     }
 }
 
-/// A line in pieces of at most [`COLUMNS_MAX`] where it has spaces; those behind the first are indented deeper.
+/// A line wrapped at spaces to at most [`COLUMNS_MAX`]; continuation lines are indented deeper.
 fn wrapped(line: &str) -> String {
     let words = line.trim_start_matches(' ');
     let indent = " ".repeat((line.len() - words.len()).min(COLUMNS_MAX / 2) + 2);
@@ -89,7 +89,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    // A device or a pipe can be written to, not replaced.
+    // Devices and pipes cannot be replaced.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Ok(std::fs::write(path, bytes)?);
     }
@@ -103,7 +103,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What any new file gets: all may read it, less what the umask takes away.
+/// Default permissions of a new file: readable by all, less the umask.
 fn file_permissions() -> std::fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }

@@ -98,7 +98,7 @@ fn about(arg: &Arg, takes: bool) -> String {
     format!("{}: {}", cell(&help), shown.join(", "))
 }
 
-/// The sections of a command called `name` and of its subcommands. Global arguments are those of the command
+/// The sections of a command called `name` and of its subcommands. Global arguments belong to the command
 /// that declares them.
 fn sections(name: &str, command: &Command, is_top: bool) -> Vec<Section> {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
@@ -136,7 +136,7 @@ fn write_section(page: &mut String, section: &Section, common: &[Row]) {
     }
 }
 
-/// The page as the definitions have it.
+/// The page generated from the definitions.
 fn page() -> String {
     let mut command = Cli::command();
     command.build();

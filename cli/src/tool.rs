@@ -1,5 +1,4 @@
-//! What the programs of `tools/` share with the command: they parse the same command line, and end as it
-//! does.
+//! Code that the programs of `tools/` share with the command: the same command line and exit statuses.
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -16,7 +15,7 @@ pub fn run<A: FromArgMatches>(name: &str, command: impl FnOnce(&A) -> Result<Exi
     color::choose(found.get_one("color").copied().unwrap_or_default());
     settle(ProcessKind::Command);
     let args = found.subcommand_matches(name).ok_or_else(|| {
-        // A command of this name is declared.
+        // The command of this name exists.
         clap::Error::new(clap::error::ErrorKind::MissingSubcommand)
     });
     let args = args.and_then(A::from_arg_matches).unwrap_or_else(|error| error.exit());

@@ -1,4 +1,4 @@
-//! What `antares --version` says: the package, the commit, the engine and LLVM.
+//! Output of `antares --version`: the package, the commit, the engine and LLVM.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ static LONG: LazyLock<String> = LazyLock::new(|| {
     format!("{package}\ncommit {commit}\nengine {ENGINE_VERSION}\nLLVM   {LLVM_VERSION}")
 });
 
-/// The version with all that decides what the command does.
+/// The version, with everything that determines the command's behaviour.
 pub(crate) fn long() -> &'static str {
     &LONG
 }

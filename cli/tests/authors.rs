@@ -1,5 +1,5 @@
-//! What authors of scripts meet first: a script as a lock, system calls that nobody serves, limits that were
-//! passed, ELFs full of debug data. Runs the real command with real workers, as contract.rs does.
+//! First steps of script authors: a script as a lock, unknown system calls, exceeded limits, ELFs full of
+//! debug data. Runs the real command with real workers, like contract.rs.
 
 use std::{fs, path::Path};
 
@@ -28,8 +28,7 @@ fn folder(scripts: &[(&str, Vec<u8>)]) -> TempDir {
     folder
 }
 
-/// Loads the script into its memory and exits with the byte at `at` of it: molecule, so that the arguments
-/// are its last part.
+/// Loads the script and exits with its byte at `at`. In molecule, the arguments come last.
 fn gives_byte_of_script(at: u32) -> Vec<u8> {
     let at = at << 20;
     elf::of(&[
@@ -53,7 +52,7 @@ fn gives_byte_of_script(at: u32) -> Vec<u8> {
 
 #[test]
 fn a_script_runs_as_the_lock_of_a_transaction() {
-    // A script of 16 bytes of header, 32 of code hash, one of hash type, 4 of length: arguments begin at 53.
+    // After 16 bytes of header, 32 of code hash, 1 of hash type and 4 of length, arguments start at 53.
     let folder = folder(&[("script", gives_byte_of_script(8 + 53 + 1))]);
     fs::write(folder.path().join("args"), [0, 0x25]).unwrap();
     let run = |more: &[&str]| {
@@ -134,7 +133,7 @@ fn what_is_not_loaded_counts_toward_no_limit() {
     }
     let (status, stdout, stderr) = antares(folder.path(), &["profile", "big"]);
     assert!(status == Some(0) && stdout.starts_with("502 cycles; exit 0\n"), "{stdout}{stderr}");
-    // A template's file, in a cell.
+    // A file of a template, in a cell.
     fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
     fs::copy(folder.path().join("big"), folder.path().join("lock")).unwrap();
     let (status, stdout, stderr) = antares(folder.path(), &["verify", "--tx", "tx.json"]);

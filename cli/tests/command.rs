@@ -1,4 +1,4 @@
-//! The command, run in a folder.
+//! Runs the command in a folder.
 
 use std::{
     io::Write as _,
@@ -10,13 +10,12 @@ use serde_json::Value;
 
 pub(crate) const ANTARES: &str = env!("CARGO_BIN_EXE_antares");
 
-/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
-/// there.
+/// A transaction with one input, whose lock is the file `lock`, and an output with a missing type script.
 pub(crate) fn transaction(hash_type: &str) -> String {
     include_str!("transaction.json").replace("HASH_TYPE", hash_type)
 }
 
-/// `antares` in `folder`, without a cache and a server.
+/// `antares` in `folder`, without a cache or server.
 pub(crate) fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(ANTARES);
     command.current_dir(folder).args(words).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
@@ -34,7 +33,7 @@ pub(crate) fn caching(folder: &Path, words: &[&str]) -> Command {
 pub(crate) fn start(command: &mut Command, stdin: &[u8]) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A command that refuses its words closes its input unread.
+    // A command that rejects its arguments closes its input unread.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     child
 }
@@ -54,7 +53,7 @@ pub(crate) fn antares(folder: &Path, words: &[&str]) -> (Option<i32>, String, St
     run(&mut command(folder, words))
 }
 
-/// What a command that ends with `status` prints to standard output and standard error.
+/// Standard output and standard error of a command that ends with `status`.
 #[track_caller]
 pub(crate) fn ends_with(status: i32, command: &mut Command) -> (String, String) {
     let (found, stdout, stderr) = run(command);
@@ -62,13 +61,13 @@ pub(crate) fn ends_with(status: i32, command: &mut Command) -> (String, String) 
     (stdout, stderr)
 }
 
-/// What a command that ends with `status` prints.
+/// Standard output of a command that ends with `status`.
 #[track_caller]
 pub(crate) fn text(folder: &Path, words: &[&str], status: i32) -> String {
     ends_with(status, &mut command(folder, words)).0
 }
 
-/// The errors of a command that refuses its words or its input.
+/// The errors of a command that rejects its arguments or its input.
 #[track_caller]
 pub(crate) fn usage(folder: &Path, words: &[&str]) -> String {
     ends_with(2, &mut command(folder, words)).1

@@ -1,5 +1,5 @@
-//! The contract of docs/cli.md, word for word: forms, JSON keys, exit statuses. Runs the real command with
-//! real workers (`cargo build --workspace` builds them; `make test` does so first).
+//! The contract of docs/cli.md: forms, JSON keys, exit statuses. Runs the real command with real workers
+//! (`cargo build --workspace` builds them; `make test` does so first).
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -21,7 +21,7 @@ const fn li(rd: u32, value: u32) -> u32 {
 const A0: u32 = 10;
 const A7: u32 = 17;
 const ECALL: u32 = 0x73;
-/// `jal x0, 0`: for ever.
+/// `jal x0, 0`: an endless loop.
 const LOOP: u32 = 0x6f;
 
 fn exits(code: i8) -> Vec<u8> {
@@ -43,12 +43,12 @@ fn run(args: &[&str], elf: &[u8]) -> (i32, Value) {
     let keys: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, KEYS.split_whitespace().collect());
     assert_eq!(stdout.lines().count(), 1, "one object on one line");
-    // Remarks are the command's own; workers say nothing.
+    // Notes come from the command; workers print nothing.
     assert!(stderr.lines().all(|line| line.starts_with("antares: ")), "{stderr}");
     (status, value)
 }
 
-/// A script has the same verdict in every tier.
+/// Asserts that a script has the same verdict in every tier.
 #[track_caller]
 fn in_every_tier(args: &[&str], elf: &[u8], status: i32, expected: &[(&str, Value)]) {
     for tier in ["auto", "native", "interpreter"] {
@@ -122,7 +122,7 @@ fn tiers_do_what_their_names_say() {
     assert_eq!((&interpreted["native_cycles"], &interpreted["compile_ms"]), (&0.into(), &0.into()));
     assert_eq!(native["cycles"], interpreted["cycles"]);
     assert_eq!(native["artifact"], interpreted["artifact"]);
-    // The file, and on the stack argc and the end of argv.
+    // The file, and argc and the end of argv on the stack.
     let loaded = exits(0).len() + 8 + 8;
     assert_eq!(native["load_cycles"], loaded.div_ceil(4));
 }
@@ -166,7 +166,7 @@ fn limits_are_outcomes() {
 
 #[test]
 fn arguments_reach_the_script() {
-    // The guest exits with argc, which stands at the top of its stack: ld a0, 0(sp).
+    // The guest exits with argc, at the top of its stack: ld a0, 0(sp).
     let argc = elf::of(&[0x0001_3503, li(A7, 93), ECALL]);
     in_every_tier(&["--", "one", "--json", "three"], &argc, 1, &[("exit_code", 3.into())]);
 }

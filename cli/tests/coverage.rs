@@ -1,4 +1,4 @@
-//! `antares coverage` on a C program: what ran over several runs, as a table, JSON, LCOV and a page.
+//! `antares coverage` on a C program: coverage of several runs, as a table, JSON, LCOV and a page.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
 
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 }
 ";
 
-/// A folder with the same program twice, with two arguments; none without the compiler.
+/// A folder with two copies of a program, with one and two arguments; none without the compiler.
 fn folder() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("guest.c");
@@ -75,7 +75,7 @@ fn lines_functions_and_branches_of_two_runs_are_counted_exactly() {
     for row in rows.split_whitespace().chain(sums.iter().map(String::as_str)) {
         assert!(lcov.lines().any(|line| line == row), "{row} is not in {lcov}");
     }
-    // Whichever way round the compiler has put them.
+    // The compiler may choose either order.
     let sides = |line: u32| {
         let of_line = format!("BRDA:{line},");
         let counts =
@@ -86,7 +86,7 @@ fn lines_functions_and_branches_of_two_runs_are_counted_exactly() {
     };
     assert_eq!([sides(6), sides(12), sides(14)], [[5, 5], [2, 10], [0, 2]]);
     assert_eq!(sides(16), [0, 1, 1, 1]);
-    // The same figures in the other forms.
+    // The same numbers in the other formats.
     assert_eq!((&json["runs"], &json["undecided_branches"]), (&2.into(), &0.into()));
     assert_eq!((&json["branches"]["found"], &json["branches"]["hit"]), (&10.into(), &8.into()));
     assert_eq!(json["files"][0]["missed_lines"], serde_json::json!([2, 3, 4, 15]));
@@ -111,7 +111,7 @@ fn one_run_is_less_and_profiles_count_as_runs() {
         text(folder.path(), &words, 0);
     }
     assert_eq!(figures(&["a.antares", "b.antares"]), both);
-    // Without a file of its own a script has the arguments of the command.
+    // Without its own arguments file, a script gets the command's arguments.
     fs::copy(folder.path().join("runs/first"), folder.path().join("third")).unwrap();
     assert_eq!(figures(&["third", "--", "a"]), first);
     let table = text(folder.path(), &["coverage", "runs", "--fail-under", "70%"], 0);

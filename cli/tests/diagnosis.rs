@@ -1,5 +1,5 @@
-//! Why scripts fail, as `run` and `verify` tell it: by default in short, `--explain` whole, `--json` with
-//! stable keys.
+//! Diagnoses by `run` and `verify`: short by default, complete with `--explain`, with stable keys in
+//! `--json`.
 
 use std::fs;
 
@@ -8,8 +8,7 @@ use crate::{
     elf,
 };
 
-/// Asks for the number of a witness that is not there, and exits with 9 if that fails: `load_witness` with a0
-/// = a1 = sp - 8.
+/// Loads a missing witness, and exits with 9 if that fails: `load_witness` with a0 = a1 = sp - 8.
 const ASKS: [u32; 12] = [
     0xff81_0513, // addi a0, sp, -8
     0xff81_0593, // addi a1, sp, -8
@@ -25,7 +24,7 @@ const ASKS: [u32; 12] = [
     0x05d0_0893, // li a7, 93
 ];
 
-/// A folder with a lock that asks for a witness, and the transaction that uses it.
+/// A folder with a lock that loads a witness, and the transaction that uses it.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let code: Vec<u32> = ASKS.into_iter().chain([0x73]).collect();
@@ -38,7 +37,7 @@ fn folder() -> tempfile::TempDir {
 fn a_failing_lock_is_found_without_changing_the_script() {
     let folder = folder();
     let verify = ["verify", "--tx", "tx.json"];
-    // What the author sees first.
+    // The short form.
     let short = text(folder.path(), &verify, 1);
     let why = "why: exit code 9, decided in fn_0x10078 (0x1009c)";
     assert!(short.contains(why), "{short}");
@@ -49,16 +48,16 @@ fn a_failing_lock_is_found_without_changing_the_script() {
         "{short}"
     );
     assert!(!short.contains("registers"), "{short}");
-    // What there is to be known.
+    // The complete form.
     let whole = text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1);
     for part in [why, "  registers\n", "  last instructions\n", "stripped"] {
         assert!(whole.contains(part), "{part}: {whole}");
     }
-    // What the code means to the author.
+    // The author's meaning of the code.
     fs::write(folder.path().join("codes.txt"), "9 = NoWitness\n").unwrap();
     let named = text(folder.path(), &[&verify[..], &["--error-codes", "codes.txt"]].concat(), 1);
     assert!(named.contains("exit code 9 (NoWitness), decided"), "{named}");
-    // Nobody wants to know.
+    // The diagnosis is disabled.
     let bare = text(folder.path(), &[&verify[..], &["--no-diagnosis"]].concat(), 1);
     assert!(!bare.contains("why:"), "{bare}");
 }
@@ -104,7 +103,7 @@ fn a_run_alone_says_what_is_missing() {
     assert!(run.contains("why: InvalidEcall: system call 2074 (load_witness)"), "{run}");
     let run = text(folder.path(), &["run", "lock", "--explain"], 1);
     assert!(run.contains("all others need a transaction"), "{run}");
-    // Nothing has run.
+    // No script ran.
     fs::write(folder.path().join("text"), "no ELF").unwrap();
     let run = text(folder.path(), &["run", "text"], 1);
     assert!(run.contains("the file is no ELF that CKB-VM reads"), "{run}");

@@ -1,5 +1,5 @@
-//! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify`
-//! says what it interpreted and why.
+//! Scripts that always bail out of native code start in the interpreter after a few commands. `antares
+//! verify` reports the interpreted programs and the reason.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,8 +11,8 @@ use crate::{
     elf,
 };
 
-/// A folder with the script `lock`, which stores below its code, as native code does not, and takes over a
-/// million cycles; and with a transaction that it is the lock of.
+/// A folder with the script `lock` and a transaction that uses it. The script takes over a million cycles and
+/// stores below its code, which native code does not support.
 fn folder() -> TempDir {
     // lui t0, 8; sd zero, 0(t0); lui t1, 146; addi t1, t1, -1; bnez t1, -4; addi a7, zero, 93; addi a0, zero,
     // 0; ecall.
@@ -27,7 +27,7 @@ fn folder() -> TempDir {
 fn what_always_leaves_native_code_begins_in_the_interpreter() {
     let folder = folder();
     let run = |words: &[&str]| {
-        // There is one library: the baseline's would be judged by itself.
+        // `--full` limits the test to one library: the baseline's has its own statistics.
         let (stdout, stderr) = ends_with(
             0,
             &mut caching(folder.path(), &[&["run", "lock", "--json", "--full"], words].concat()),
@@ -72,7 +72,7 @@ fn a_verification_says_what_it_interpreted_and_why() {
     assert_eq!(native["groups"][0]["restarted"], "bad_address");
 }
 
-/// Whether this is the lock.
+/// Asserts that this is the lock.
 #[track_caller]
 fn reported(program: &Value, folder: &Path, why: &str) {
     let hash = Command::new("sha256sum").arg(folder.join("lock")).output().unwrap().stdout;

@@ -1,4 +1,4 @@
-//! Commands that are programs of their own.
+//! Tests of external commands.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -38,7 +38,7 @@ fn a_tool_that_is_not_installed_is_named() {
         (&["fuzz", "script", "-o", "folder"][..], "antares-fuzz"),
         (&["--color", "never", "debug", "script"], "antares-debug"),
         (&["optimise", "script", "-o", "cheaper"], "antares-optimise"),
-        // The link leads back to this very program.
+        // The link points back to this program.
         (&["debugger", "--bin", "script"], "ckb-debugger"),
     ] {
         let (status, _, said) = run(&alone, folder.path(), args);

@@ -1,4 +1,4 @@
-//! The page for a first script: each of its commands, with the template in C and with the one in Rust.
+//! The page for a first script: each of its commands, with the C and the Rust template.
 
 use std::{
     fs,
@@ -14,13 +14,13 @@ use crate::{
     page::{self, commands, root},
 };
 
-/// Does what the page says, with the template of a language, up to what is for two of them.
+/// Runs the page's commands for one language, up to those that need both.
 fn follow(language: &str, js_vm: Option<&[u8]>) {
     let place = tempfile::tempdir().unwrap();
     let (mut folder, mut deployed) = (place.path().to_owned(), false);
     let mut commands = commands("first-script.md");
     assert!(commands.len() > 10, "{commands:?}");
-    // What is built for the chain is no change.
+    // The build for the chain does not change the snapshot.
     commands.push(("antares snapshot . --file snapshot.json --check".to_owned(), 0));
     for (command, status) in commands {
         if js_vm.is_some() && command.contains("size build/lock") {
@@ -53,13 +53,13 @@ fn follow(language: &str, js_vm: Option<&[u8]>) {
     }
     if deployed {
         let bytes = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
-        // Debug data would be most of it.
+        // Debug data would dominate the size.
         let small = bytes("build/lock.small");
         assert!(small < bytes("build/lock") && small < 32_000, "{small} bytes");
     }
 }
 
-/// What git has in a folder.
+/// Files of a folder that git tracks.
 fn list(folder: &Path) -> Vec<String> {
     let mut git = Command::new("git");
     let listed = git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(folder);
@@ -86,7 +86,7 @@ fn each_source_is_built_again() {
     }
 }
 
-/// Lines of `antares watch --json`, and its end.
+/// Lines of `antares watch --json`, and the process.
 struct Watch {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -117,7 +117,7 @@ fn a_watch_runs_what_changed() {
     let mut watch = Watch { process, lines };
     let change = |name: &str, from: &str, to: &str| {
         let text = fs::read_to_string(folder.join(name)).unwrap();
-        // Whole at once, as editors do.
+        // Replaces the file atomically, as editors do.
         fs::write(place.path().join("new"), text.replace(from, to)).unwrap();
         fs::rename(place.path().join("new"), folder.join(name)).unwrap();
     };
@@ -138,7 +138,7 @@ fn a_watch_runs_what_changed() {
     assert!(report.contains("refused.toml: line 10: unknown field `witnes`"), "{report}");
     change("refused.toml", "witnes =", "witness =");
     assert_eq!(watch.next()["tests"][0]["outcome"], "exit 2");
-    // Both transactions have the script in a cell.
+    // Both transactions contain the script in a cell.
     change("lock.c", "OTHER_WITNESS = 2", "OTHER_WITNESS = 3");
     let round = watch.next();
     assert_eq!((names(&round).len(), round["passed"].as_u64()), (2, Some(2)), "{round}");
@@ -146,7 +146,7 @@ fn a_watch_runs_what_changed() {
     assert_eq!(watch.next()["is_built"], false);
 }
 
-/// The page's file, and commands with it.
+/// The page's file, and commands that use it.
 #[test]
 fn transactions_for_tests_verify() {
     let place = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn transactions_for_tests_verify() {
     for (command, status) in commands("transactions.md") {
         page::follow(place.path(), &command, status);
     }
-    // Signatures count: those of others, those of too few, and those of another transaction are refused.
+    // Signatures matter: others' signatures, too few, and those of another transaction are rejected.
     for (from, to, status) in [
         ("{{ sign secp256k1 alice }}\" }\n\n[[i", "{{ sign secp256k1 bob }}\" }\n\n[[i", "exit -31"),
         ("{{ sign secp256k1 carol }}", "{{ sign secp256k1 alice }}", "exit -52"),
@@ -198,11 +198,11 @@ fn a_first_script_in_rust() {
 
 #[test]
 fn a_first_script_in_javascript() {
-    // It says why there is none.
+    // `js_vm` prints why it is missing.
     if let Some(vm) = antares_guests::js_vm().unwrap() {
         follow("js", Some(&vm));
     }
 }
 
-/// What the template is built for.
+/// Target of the template.
 const TARGET: &str = "riscv64imac-unknown-none-elf";

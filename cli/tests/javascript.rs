@@ -1,5 +1,5 @@
-//! Scripts in JavaScript that fail, in ckb-js-vm: their stack, and what they were bundled of. `javascript/`
-//! has a bundle by esbuild with its map; its package.json says how it was made.
+//! Failing JavaScript in ckb-js-vm: its stack and original sources. `javascript/` has a bundle by esbuild
+//! with its map; its package.json has the build command.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,12 +12,12 @@ use crate::command::{command, ends_with, json as parsed};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/javascript");
 
-/// Where the map is, seen from the folder of a test.
+/// Path of the map relative to the folder of a test.
 const MAP: &str = "dist/index.js.map";
 
 const VERIFY: [&str; 3] = ["verify", "--tx", "tx.json"];
 
-/// The stack where no map is given: bytecode has no names of files.
+/// The stack without a map: bytecode has no file names.
 const BUNDLED: &str = "  JavaScript stack: Error: cell 0 has 0 bytes of data, an amount takes 16
      0 AmountError
      1 readAmount (bundle:11)
@@ -42,7 +42,7 @@ const MAPPED: &str = "  JavaScript stack: Error: cell 0 has 0 bytes of data, an 
        11 | }
 ";
 
-/// What is printed, and what is remarked.
+/// Standard output and standard error.
 #[track_caller]
 fn antares(folder: &TempDir, args: &[&str], status: i32) -> (String, String) {
     ends_with(status, &mut command(folder.path(), args))
@@ -53,7 +53,7 @@ fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// A folder with ckb-js-vm as the lock of a transaction, the bundle as bytecode in a cell, and its map. None
-/// where ckb-js-vm cannot be had.
+/// if ckb-js-vm is unavailable.
 fn folder() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();
@@ -72,13 +72,13 @@ fn the_stack_of_a_bundle_leads_to_typescript() {
     let Some(folder) = folder() else { return };
     let (bare, errors) = antares(&folder, &VERIFY, 1);
     assert!(bare.contains(BUNDLED) && errors.is_empty(), "{bare}\n{errors}");
-    // Short and whole; debug output stays what it was.
+    // Short and complete; debug output is unchanged.
     for more in [&["--source-map", MAP][..], &["--explain", "--source-map", MAP]] {
         let (text, errors) = antares(&folder, &with(&VERIFY, more), 1);
         assert!(text.contains(MAPPED) && errors.is_empty(), "{text}\n{errors}");
         assert!(text.contains("|     at AmountError ()\n    at readAmount (:11)\n"), "{text}");
     }
-    // A map that is named elsewhere names its sources from there.
+    // A map given by another path resolves its sources relative to itself.
     let map = folder.path().canonicalize().unwrap().join(MAP);
     let (text, _) = antares(&folder, &with(&VERIFY, &["--source-map", &format!("={}", map.display())]), 1);
     assert!(text.contains(MAPPED), "{text}");
@@ -104,7 +104,7 @@ fn tools_read_the_same() {
     assert_eq!((&bare["frames"][1]["original"], &bare["source"]), (&Value::Null, &json!([])));
 }
 
-/// Sources that the map does not have are looked for in the command's folder.
+/// Sources that the map does not contain are read from the command's folder.
 #[test]
 fn sources_beside_the_map_are_read() {
     let Some(folder) = folder() else { return };
@@ -129,7 +129,7 @@ fn maps_that_fit_nothing_say_so() {
         errors.contains("index.js.map: no call is of its bundle; the calls' files are [\"\"]"),
         "{errors}"
     );
-    // A script of its own, which is not in the map.
+    // A separate script that is not in the map.
     let code = "function no() { throw new Error('no'); }\n\nno();";
     let words = ["run", "ckb-js-vm", "--source-map", MAP, "--", "-e", code];
     let (text, errors) = antares(&folder, &words, 1);
@@ -138,7 +138,7 @@ fn maps_that_fit_nothing_say_so() {
         errors.contains("index.js.map: no line of the stack is in the map: is it of another build?"),
         "{errors}"
     );
-    // One that prints no stack.
+    // A script that prints no stack.
     let words = ["run", "ckb-js-vm", "--source-map", MAP, "--", "-e", "throw 5;"];
     let (text, errors) = antares(&folder, &words, 1);
     assert!(!text.contains("JavaScript stack"), "{text}");

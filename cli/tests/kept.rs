@@ -1,5 +1,5 @@
-//! Native code that `antares run` and `antares verify` keep on this machine: the baseline's at once, the full
-//! compile behind it, both there the next time; and nothing that anybody does to the folder is an error.
+//! Cached native code of `antares run` and `antares verify`: baseline code at once and the full compile in
+//! the background, both available to the next run. No change of the folder causes an error.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     elf,
 };
 
-/// How long the compile behind a command may take.
+/// Longest time for a background compile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
@@ -24,7 +24,7 @@ fn exits(code: u32) -> Vec<u8> {
     elf::of(&[0x05d0_0893, code << 20 | 0x513, 0x73])
 }
 
-/// A script that exits with 3, which a function gives that nothing but a sum leads to.
+/// A script that exits with 3, the result of a function whose address is a computed sum.
 fn hidden() -> Vec<u8> {
     const BASE: u64 = 0x10000;
     const FAR: u32 = 320;
@@ -44,7 +44,7 @@ fn start(cache: &Path, elf: &[u8], args: &[&str]) -> Child {
     command::start(&mut caching(cache, &[&["run", "-", "--json"], args].concat()), elf)
 }
 
-/// What a run tells, which exits with 3.
+/// The report of a run, which exits with 3.
 #[track_caller]
 fn answer(child: Child) -> Value {
     let (status, stdout, _) = command::end(child);
@@ -59,7 +59,7 @@ fn run(cache: &Path, elf: &[u8], args: &[&str]) -> Value {
     answer(start(cache, elf, args))
 }
 
-/// Runs until the full tier's code is there.
+/// Runs until the full tier's code is available.
 #[track_caller]
 fn until_full(cache: &Path, elf: &[u8]) -> Value {
     let end = Instant::now() + PATIENCE;
@@ -100,7 +100,7 @@ fn full_means_full() {
     }
     assert!(files(cache.path()).is_empty());
     assert_eq!(run(cache.path(), &exits(3), &["--full"])["code_tier"], "full");
-    // Kept, like any other.
+    // Cached like any other.
     assert_eq!(run(cache.path(), &exits(3), &["--full"])["compile_ms"], 0);
 }
 

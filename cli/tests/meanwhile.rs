@@ -1,5 +1,5 @@
-//! The first run of a script whose compile takes long does not wait for it, if the interpreter is done
-//! sooner; the second one does.
+//! The first run of a script with a long compile does not wait for it if the interpreter finishes sooner; the
+//! second run does.
 
 use std::{fs, path::Path};
 
@@ -11,8 +11,8 @@ use crate::{
     elf,
 };
 
-/// A folder with a script of 160 KB of code, `large`: it ends at once if it has no argument, and goes through
-/// all of it else.
+/// A folder with the script `large`, 160 KB of code: without an argument it exits at once, else it executes
+/// all of it.
 fn folder() -> TempDir {
     // ld t0, 0(sp); bnez t0, code; end: addi a0, zero, 0; addi a7, zero, 93; ecall.
     let end = [0x0000_0513, 0x05d0_0893, 0x73_u32];
@@ -26,7 +26,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What a run tells, and standard error.
+/// The report of a run, and standard error.
 #[track_caller]
 fn antares_run(folder: &Path, script: &str, words: &[&str]) -> (Value, String) {
     let words = [&["run", script, "--json"], words].concat();
@@ -34,8 +34,8 @@ fn antares_run(folder: &Path, script: &str, words: &[&str]) -> (Value, String) {
     (json(&stdout), stderr)
 }
 
-/// What a run of `large` tells, and whether native code ran all of it; else the interpreter did, and standard
-/// error says why.
+/// The report of a run of `large`, and whether it ran in native code; else in the interpreter, with the
+/// reason on standard error.
 #[track_caller]
 fn run(folder: &Path, words: &[&str]) -> (Value, bool) {
     let (report, stderr) = antares_run(folder, "large", words);
@@ -56,11 +56,11 @@ fn the_first_run_does_not_wait_and_the_second_does() {
     assert_eq!((&first["cycles"], &first["exit_code"]), (&second["cycles"], &second["exit_code"]));
 }
 
-/// Twice, so that it is seen that nothing is noted for the next run.
+/// Twice, to show that nothing is recorded for the next run.
 #[test]
 fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
-    // bnez a0, +28; lui t1, 2 << 16; addi t1, t1, -1; bnez t1, -4: longer than it takes to refuse it; addi
-    // a0, zero, 0; addi a7, zero, 93; ecall.
+    // bnez a0, +28; lui t1, 2 << 16; addi t1, t1, -1; bnez t1, -4: takes longer than the compiler's refusal;
+    // addi a0, zero, 0; addi a7, zero, 93; ecall.
     let mut code =
         vec![0x0005_1e63, 0x2000_0337, 0xfff3_0313, 0xfe03_1ee3, 0x0000_0513, 0x05d0_0893, 0x73_u32];
     // beq a0, a1, +4: one block each.

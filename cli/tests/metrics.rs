@@ -1,5 +1,5 @@
-//! The page `docs/reference/metrics.md`, from what a server with everything on exports, and a runner that has
-//! its compiler elsewhere. `BLESS=1` writes it.
+//! The page `docs/reference/metrics.md`, from the metrics of a server with all features, and of a runner with
+//! a remote compiler. `BLESS=1` writes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ This page is made from what a server exports, by a test of `cli`.
 |---|---|---|---|
 ";
 
-/// Labels whose values are of one server, its callers or its machine.
+/// Labels whose values depend on the server, its callers or its machine.
 const OWN: [&str; 14] = [
     "cost_model",
     "engine",
@@ -46,8 +46,7 @@ const OWN: [&str; 14] = [
     "quantile",
 ];
 
-/// Values of labels that the servers here do not have: of other files of certificates, and of a listener that
-/// nobody has called.
+/// Label values that these servers lack: of other certificate files, and of a listener without calls.
 const MORE: [(&str, &str); 5] = [
     ("file", "client"),
     ("file", "client_ca"),
@@ -56,7 +55,7 @@ const MORE: [(&str, &str); 5] = [
     ("listener", "web"),
 ];
 
-/// An authority, which nobody has the key of.
+/// An authority without a known key.
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
 MIIBejCCAR+gAwIBAgIUEEheiAoOWmCXKvbzCesjFZIrbukwCgYIKoZIzj0EAwIw
 ETEPMA0GA1UEAwwGbm9ib2R5MCAXDTI2MTEyODA5MTc1MFoYDzIxMjYxMTA0MDkx
@@ -69,7 +68,7 @@ BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEAx1VxvoGG/jqbLFoNICGIuJ6KAm8E
 -----END CERTIFICATE-----
 ";
 
-/// What is known of a family.
+/// Data of a family.
 #[derive(Debug, Default)]
 struct Family {
     help: String,
@@ -77,7 +76,7 @@ struct Family {
     labels: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Adds the families of `text`, which is in the format of Prometheus.
+/// Adds the families of `text`, in the Prometheus format.
 fn add(families: &mut BTreeMap<String, Family>, text: &str) {
     let mut current = String::new();
     for line in text.lines().map(str::trim) {
@@ -102,7 +101,7 @@ fn add(families: &mut BTreeMap<String, Family>, text: &str) {
     }
 }
 
-/// What a label of a family is, in words.
+/// Text for a label of a family.
 fn label_text(name: &str, values: &BTreeSet<String>) -> Option<String> {
     match name {
         "le" => None,
@@ -115,7 +114,7 @@ fn label_text(name: &str, values: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// What a server with everything on exports after a call.
+/// Metrics of a server with all features after a call.
 fn of_a_server() -> String {
     let folder = tempfile::tempdir().unwrap();
     let sections = format!(
@@ -124,12 +123,12 @@ fn of_a_server() -> String {
         folder.path().join("audit")
     );
     let server = Server::start_program("antares", &["serve"], &sections);
-    // However it ends, the call is counted.
+    // The call counts whatever its result.
     run(&["health", "--server", &server.grpc]);
     server.get("/metrics")
 }
 
-/// What a runner by itself has beside that.
+/// Additional metrics of a runner alone.
 fn of_a_remote_source() -> String {
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");

@@ -1,4 +1,4 @@
-//! What authors get wrong around a transaction: each mistake with its file and the next step.
+//! Authors' mistakes around a transaction: each message names the file and the next step.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use crate::{
     elf,
 };
 
-/// A text of the file, its replacement, the command's arguments (none: verifies it), and the expected parts of
-/// the message.
+/// A text of the file, its replacement, the command's arguments (none: verify), and the expected parts of the
+/// message.
 type ConfigProblem =
     (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
 
@@ -67,7 +67,7 @@ const ABAB: &str = "abababababababababababababababababababababababababababababab
 fn mistakes_are_reported_with_the_next_step() {
     for (changes, words, reported) in MISTAKES {
         let folder = tempfile::tempdir().unwrap();
-        // `sh1add a0, zero, zero`, of the extension B, then an exit with 0.
+        // `sh1add a0, zero, zero`, of the B extension, then exit 0.
         let mut script = elf::of(&[0x2000_2533, 0x0000_0513, 0x05d0_0893, 0x73]);
         fs::write(folder.path().join("lock"), &script).unwrap();
         script[18] = 62;
@@ -87,14 +87,14 @@ fn mistakes_are_reported_with_the_next_step() {
     }
 }
 
-/// What `antares test` says of a lock that exits with 1, by the word that is expected: its transaction with `from`
-/// replaced.
+/// Output of `antares test` for a lock that exits with 1: the expectation, and a replacement in its
+/// transaction.
 const EXPECTATIONS: [(&str, &str, &str, &str); 7] = [
     ("accepted", "", "", "FAILED  tx.toml: exit 1; expected: accepted"),
     ("rejected", "", "", "ok      tx.toml: exit 1"),
     ("exit 1", "", "", "ok      tx.toml: exit 1"),
     ("exit 2", "", "", "FAILED  tx.toml: exit 1; expected: exit 2"),
-    // No script says no.
+    // No script rejects.
     ("rejected", "\"{{ code-hash lock }}\"", ABAB_HASH, "FAILED  tx.toml: TransactionScriptError"),
     ("rejected", "args = \"0x\"", "args = \"0x0\"", "FAILED  tx.toml: malformed; expected: "),
     ("rejected", "capacity_shannons = 1", "capacity_shannons = 2", "ok      tx.toml: exit 1"),

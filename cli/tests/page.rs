@@ -1,4 +1,4 @@
-//! A page of the docs, followed command by command.
+//! Runs the commands of a page of the docs.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The commands of `docs/NAME`, each with the status that it shall end with.
+/// The commands of `docs/NAME`, each with its expected status.
 pub(crate) fn commands(name: &str) -> Vec<(String, i32)> {
     let page = fs::read_to_string(root().join("docs").join(name)).unwrap();
     let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
@@ -23,7 +23,7 @@ pub(crate) fn commands(name: &str) -> Vec<(String, i32)> {
     lines.map(reported).collect()
 }
 
-/// Runs a command of a page in `folder`, which ends with `status`; gives what it says.
+/// Runs a page's command in `folder` with the expected `status`; returns its output.
 #[track_caller]
 pub(crate) fn follow(folder: &Path, line: &str, status: i32) -> String {
     let programs = Path::new(command::ANTARES).parent().unwrap();

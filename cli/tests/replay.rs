@@ -1,4 +1,4 @@
-//! `antares dump`, `verify --tx-hash` and `replay` against a node of the tests' own, with real workers.
+//! `antares dump`, `verify --tx-hash` and `replay` against a test node, with real workers.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::command::{self, command};
 
-/// What `exits` takes as a lock: loading and three instructions.
+/// Cycles of `exits` as a lock: loading and three instructions.
 fn cycles_of(elf: &[u8]) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lock"), elf).unwrap();
@@ -16,10 +16,10 @@ fn cycles_of(elf: &[u8]) -> u64 {
     command::json(&command::text(folder.path(), &words, 0))["cycles"].as_u64().unwrap()
 }
 
-/// What a command prints and says, which ends with `status`.
+/// Standard output and standard error of a command that ends with `status`.
 #[track_caller]
 fn reported(words: &[&str], status: i32) -> (String, String) {
-    // What a node gives goes to workers: so that a file says the same.
+    // Without a head start, transactions from a file also run in workers.
     command::ends_with(status, command(Path::new("."), words).env("ANTARES_HEAD_START_MS", "0"))
 }
 
@@ -27,7 +27,7 @@ fn hash(transaction: &TransactionView) -> String {
     format!("{:#x}", transaction.hash())
 }
 
-/// A chain of two transactions in each of `count` blocks, all as a node has them.
+/// A chain of `count` blocks with two transactions each, as a node has them.
 fn chain(count: u32) -> (Chain, Vec<TransactionView>) {
     let elf = exits(0);
     let mut chain = Chain::new();
@@ -51,7 +51,7 @@ fn a_transaction_is_dumped_and_verified_by_its_hash() {
     let (of_file, _) = reported(&["verify", "--tx", path, "--json"], 0);
     let (by_hash, stderr) = reported(&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], 0);
     assert_eq!((of_file, stderr.as_str()), (by_hash, ""));
-    // What a script does not accept has its exit status, and the node's cycles are told if they differ.
+    // A rejection has its exit status, and differing cycles of the node are reported.
     node.lie(|method, _, result| {
         if method == "get_transaction" {
             result["cycles"] = json!("0x7");
@@ -89,7 +89,7 @@ fn a_transaction_in_no_block_is_completed() {
     assert_eq!(reported(&["verify", "--tx", whole, "--rpc", rpc, "--json"], 0).0, verdict);
     let (_, stderr) = reported(&["dump", "--tx", whole, "--rpc", rpc], 2);
     assert!(stderr.contains("has its cells already"), "{stderr}");
-    // One that nobody will take any more.
+    // A transaction that no node accepts any more.
     let file = write("spent.json", &spent);
     let (_, stderr) = reported(&["dump", "--tx", &file, "--rpc", rpc], 0);
     assert!(stderr.contains("tx.inputs[0] spends a cell that is spent already"), "{stderr}");
@@ -140,7 +140,7 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
         let (_, stderr) = reported(&words, 2);
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
-    // The witnesses, which the hash does not cover, are not those of its block.
+    // The witnesses, which the hash does not cover, differ from those in the block.
     let mut forged = chain.clone();
     forged.extension = Some(vec![1]);
     forged.push(&[], Vec::new());
@@ -159,7 +159,7 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
 fn a_chain_is_replayed_without_differences() {
     let (chain, _) = chain(4);
     let node = TestNode::start(chain.clone());
-    // The node is busy now and then.
+    // The node fails now and then.
     node.fail([Fault::Status(503), Fault::Closed, Fault::Cut(10)]);
     let (stdout, stderr) = reported(&["replay", "--from", "0", "--rpc", &node.url, "--json"], 0);
     let lines: Vec<Value> = stdout.lines().map(command::json).collect();
@@ -217,7 +217,7 @@ fn a_chain_that_is_reorganised_is_followed() {
     let elf = exits(0);
     new.grow(&elf, 2, cycles_of(&elf));
     let node = TestNode::start(old.clone());
-    // As block 5 is asked for, there is another block 4.
+    // When block 5 is requested, block 4 is replaced.
     node.reorganise_at("get_block_by_number", "0x5", new.clone());
     let replayed = reported(&["replay", "--from", "0", "--to", "5", "--rpc", &node.url, "--json"], 0).0;
     let lines: Vec<Value> = replayed.lines().map(command::json).collect();
@@ -243,7 +243,7 @@ fn a_chain_that_is_reorganised_is_followed() {
 fn a_chain_that_does_not_fit_together_is_no_chain() {
     let (chain, _) = chain(3);
     let node = TestNode::start(chain.clone());
-    // Block 3 of another chain, each time.
+    // Block 3 is always from another chain.
     let mut other = chain.until(1);
     other.extension = Some(vec![1]);
     other.push(&[], Vec::new());

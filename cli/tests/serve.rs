@@ -1,4 +1,4 @@
-//! `antares serve` as a process: its words and its life.
+//! `antares serve` as a process: its arguments and life cycle.
 
 use std::{
     fs,
@@ -18,9 +18,9 @@ use crate::{
     elf,
 };
 
-/// The smallest script: `li a7, 93; li a0, 0; ecall`, as words behind the headers.
+/// The smallest script: `li a7, 93; li a0, 0; ecall`, as words after the headers.
 const EXIT_0: [u32; 3] = [0x05d0_0893, 0x0000_0513, 0x73];
-/// How long a process may take to start or to stop.
+/// Longest time for a process to start or stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn antares(words: &[&str]) -> Command {
@@ -31,7 +31,7 @@ pub(crate) fn run(words: &[&str]) -> (Option<i32>, String, String) {
     command::run(&mut antares(words))
 }
 
-/// A running server; killed if a test fails before it is stopped.
+/// A running server; dropping it kills the process.
 pub(crate) struct Server {
     process: Child,
     pub(crate) grpc: String,
@@ -45,7 +45,7 @@ impl Server {
         Self::start_program("antares", &["serve"], "[admin]\nloopback = true\n")
     }
 
-    /// Starts a program of the same folder as `antares`, with a store and free ports.
+    /// Starts a program from the folder of `antares`, with a store and free ports.
     #[track_caller]
     pub(crate) fn start_program(name: &str, words: &[&str], sections: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -58,7 +58,7 @@ impl Server {
         fs::write(&config, always).unwrap();
         let mut command = Command::new(Path::new(ANTARES).with_file_name(name));
         command.args(words).arg("--config").arg(&config).stdout(Stdio::piped());
-        // No object store is anywhere near.
+        // No object store is reachable.
         command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
         let mut process = command
             .spawn()
@@ -67,7 +67,7 @@ impl Server {
         let (found, addresses) = mpsc::channel();
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
         let kept = lines.clone();
-        // Reads to the end, so that the server never waits for its log to be read.
+        // Reads to the end, so that the server never blocks on its log.
         thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
                 kept.lock().unwrap().push(line.clone());
@@ -80,7 +80,7 @@ impl Server {
         Self { process, grpc, metrics, log: lines, _folder: folder }
     }
 
-    /// What `GET path` of the metrics address answers, headers included.
+    /// Response of the metrics address to `GET path`, including headers.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.metrics).expect("the metrics address answers");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -96,7 +96,7 @@ impl Server {
         (status, json(&stdout))
     }
 
-    /// Sends SIGTERM and gives the exit status.
+    /// Sends SIGTERM and returns the exit status.
     #[track_caller]
     fn stop(mut self) -> Option<i32> {
         let pid = self.process.id().to_string();
@@ -127,7 +127,7 @@ impl Drop for Server {
     }
 }
 
-/// Addresses of gRPC and metrics, if this line of the log tells them.
+/// Addresses of gRPC and metrics, if this log line contains them.
 fn addresses_in(line: &str) -> Option<(String, String)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let fields = value.get("fields").unwrap_or(&value);
@@ -147,12 +147,12 @@ fn a_server_lives_from_start_to_sigterm() {
     let (_, second) = server.run(&["--tier", "native"]);
     assert_eq!((&second["cache"], &second["compile_ms"]), (&"hit".into(), &0.into()), "{second}");
     assert_eq!(first["cycles"], second["cycles"]);
-    // By the second run the full compile may have followed.
+    // The full compile may finish before the second run.
     assert_eq!(first["code_tier"], "baseline");
     assert!(["baseline", "full"].contains(&second["code_tier"].as_str().unwrap()), "{second}");
     let (_, interpreted) = server.run(&["--tier", "interpreter"]);
     assert_eq!((&interpreted["cache"], &interpreted["cycles"]), (&"none".into(), &first["cycles"]));
-    // What it is stands in the first line of the log, and the same in the metric.
+    // The first log line and a metric identify the build.
     let line: Value = serde_json::from_str(&server.log.lock().unwrap()[0]).unwrap();
     let (facts, page) = (line.get("fields").unwrap_or(&line), server.get("/metrics"));
     let info = page.lines().find(|line| line.starts_with("antares_build_info{")).unwrap();
@@ -174,7 +174,7 @@ fn a_server_tells_what_it_has_seen() {
     let (status, table) = show(&[]);
     let cycles = format!("{} cycles of all runs", report["cycles"]);
     assert!(status == Some(0) && table.starts_with(&cycles), "{table}");
-    // One that it has not seen, and a window without a run.
+    // An unknown script, and a window without a run.
     assert_eq!(show(&[&"0".repeat(64)]).0, Some(3));
     assert_eq!(show(&["--max-cycles", "7"]).0, Some(2));
     assert_eq!(server.stop(), Some(0));
@@ -194,7 +194,7 @@ fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
     assert!(status == Some(2) && stderr.contains("speed"), "{stderr}");
 }
 
-/// What doctor says of a layer, for both kinds of workers, with a configuration of these sections.
+/// Output of doctor on a layer, for both kinds of workers, with these configuration sections.
 fn doctor(folder: &Path, sections: &str, layer: &str) -> Vec<String> {
     let config = folder.join("doctor.toml");
     fs::write(&config, sections).unwrap();
@@ -212,18 +212,18 @@ fn doctor_tries_what_the_configuration_asks_for() {
     let asked = format!("[sandbox]\ncgroup = {:?}\n[compiler]\nmemory_bytes_max = 1073741824\n", group);
     let lines = |sections: &str| doctor(folder.path(), sections, "control_group");
     assert!(lines("").iter().all(|line| line.ends_with("not asked for")), "{:?}", lines(""));
-    // Nothing is there.
+    // The group does not exist.
     let [runs, compiles] = &lines(&asked)[..] else { panic!("a line for each kind") };
     for line in [runs, compiles] {
         assert!(line.contains("MISSING") && line.contains(group.to_str().unwrap()), "{line}");
     }
-    // Files of this folder take what is written to them, so it passes for a group.
+    // Files of this folder accept writes, so it passes for a group.
     fs::create_dir(&group).unwrap();
     fs::write(group.join("cgroup.controllers"), "memory\n").unwrap();
     let [runs, compiles] = &lines(&asked)[..] else { panic!("a line for each kind") };
     assert!(runs.contains("stands") && runs.ends_with("2048 MiB for each worker"), "{runs}");
     assert!(compiles.contains("stands") && compiles.ends_with("1024 MiB for each worker"), "{compiles}");
-    // A runner alone has a configuration that both in one process cannot have.
+    // A runner alone has a configuration that is invalid for a combined process.
     assert_eq!(lines("[runner]\ncompiler_url = \"http://compiler:50051\"\n").len(), 2);
     let wrong = folder.path().join("doctor.toml");
     fs::write(&wrong, "[sandbox]\ncgroup = \"relative\"\n").unwrap();
@@ -258,7 +258,7 @@ fn a_server_can_be_asked_about_itself() {
     assert!(status == Some(0) && text.ends_with("stored\n"), "{text}");
     let (status, text) = ask(&["stat", file]);
     assert!(status == Some(0) && text.contains("stored  132 bytes"), "{text}");
-    // It runs there, as the variable says.
+    // The variable selects the server.
     let (status, text) = ask(&["run", file, "--json"]);
     assert!(status == Some(0) && text.contains("\"cache\":\"miss\""), "{text}");
     let (status, text) = ask(&["ls"]);
@@ -269,7 +269,7 @@ fn a_server_can_be_asked_about_itself() {
     assert!(status == Some(0) && text.ends_with("pinned\n"), "{text}");
     let (status, text) = ask(&["ls", "--stored"]);
     assert!(status == Some(0) && text.contains(digest) && text.ends_with("pinned, used\n"), "{text}");
-    // The full compile follows the baseline's; one that ended later would bring back what is removed.
+    // The full compile follows the baseline's; if it ended later, it would restore removed artifacts.
     until("both artifacts are listed", || {
         let (status, text) = ask(&["ls", "--stored", "--artifacts"]);
         assert_eq!(status, Some(0), "{text}");
@@ -295,7 +295,7 @@ fn failed_calls_are_logged_with_their_particulars() {
     let server = Server::start();
     let words = ["profile", &"0".repeat(64), "--server", server.grpc.as_str()];
     assert_eq!(run(&words).0, Some(3));
-    // Its first call asks by digest, which the server has not got.
+    // The first call sends the digest, which the server does not have.
     server.run(&[]);
     let line = |reason: &str| {
         let log = server.log.lock().unwrap();

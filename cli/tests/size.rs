@@ -1,4 +1,4 @@
-//! `antares size`: tables, a comparison of two builds, and a smaller script that runs as before.
+//! `antares size`: tables, a comparison of two builds, and a smaller script that runs the same.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::{
     elf,
 };
 
-/// A script that exits with 3, and 1,000 bytes behind it.
+/// A script that exits with 3, followed by 1,000 bytes.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut script = elf::of(&[0x0030_0513, 0x05d0_0893, 0x73]);
@@ -23,7 +23,7 @@ fn what_is_never_loaded_is_reported_and_taken() {
     let said = text(folder.path(), &["size", "long"], 0);
     assert!(said.starts_with("1,132 bytes: 1,132 CKBytes"), "{said}");
     assert!(said.contains("1,000   88.34  never loaded"), "{said}");
-    // A function without a name goes to the end of its page, the file does not.
+    // A function without a name extends to the end of its page, unlike the file.
     let functions = said.split("functions\n").nth(1).unwrap();
     let bytes: u64 = functions.split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
     assert!(bytes <= 132, "{said}");

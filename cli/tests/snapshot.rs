@@ -1,4 +1,4 @@
-//! `antares snapshot`: a file under version control, and what a check of it says.
+//! `antares snapshot`: a file under version control, and the output of a check.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{
     elf,
 };
 
-/// A script that idles `steps` times and exits with the number of its arguments.
+/// A script that loops `steps` times and exits with the number of its arguments.
 fn script(steps: usize) -> Vec<u8> {
     let code: Vec<u32> = std::iter::repeat_n(0x13, steps).chain([0x0001_3503, 0x05d0_0893, 0x73]).collect();
     elf::of(&code)
@@ -42,11 +42,11 @@ fn a_snapshot_holds_until_something_changes() {
     assert_eq!(value["entries"]["tx.json"]["ending"], "accepted");
     assert_eq!(value["entries"]["lock"]["ending"], "exit 0");
     assert_eq!(value["entries"]["lock"]["size_bytes"], script(100).len());
-    // The same again, bit for bit.
+    // The result is reproducible bit for bit.
     assert_eq!(text(folder.path(), &["snapshot", "all", "--check"], 0), "3 entries, nothing has changed\n");
     text(folder.path(), &["snapshot", "all"], 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), first);
-    // A script that takes four instructions more.
+    // A script that takes four more instructions.
     fs::write(folder.path().join("all/deep/two"), script(1004)).unwrap();
     let said = text(folder.path(), &["snapshot", "all", "--check"], 1);
     assert!(said.contains("| deep/two: cycles | ") && said.contains(" | +4 (+0."), "{said}");
@@ -82,8 +82,8 @@ fn other_endings_and_other_files_are_changes_whatever_the_tolerance() {
 #[test]
 fn a_failing_transaction_keeps_its_ending_over_builds() {
     let folder = folder();
-    // Twice the code, and another hash: it exits with 1, since a lock has no arguments but this one loads a
-    // word of its stack.
+    // Twice the code, and another hash. It exits with 1: a lock has no arguments, but this one loads a word
+    // of its stack.
     let fails = |steps| {
         let code: Vec<u32> =
             std::iter::repeat_n(0x13, steps).chain([0x0010_0513, 0x05d0_0893, 0x73]).collect();
@@ -104,7 +104,7 @@ fn git_and_the_file_say_what_is_kept() {
         fs::create_dir_all(path(built).parent().unwrap()).unwrap();
         fs::write(path(built), script(1)).unwrap();
     }
-    // No work tree: all but cargo's folder.
+    // Outside a work tree: all but cargo's folder.
     let said = text(folder.path(), &["snapshot", "all"], 0);
     assert!(said.contains("5 entries") && !said.contains("target"), "{said}");
     let git = std::process::Command::new("git").args(["init", "--quiet"]).arg(path("")).status();
@@ -115,7 +115,7 @@ fn git_and_the_file_say_what_is_kept() {
     assert!(kept["entries"].as_object_mut().unwrap().remove("build/three").is_some());
     fs::write(&file, kept.to_string()).unwrap();
     assert_eq!(text(folder.path(), &["snapshot", "all", "--check"], 0), "4 entries, nothing has changed\n");
-    // A folder that git ignores was named on purpose.
+    // An explicitly named folder is included although git ignores it.
     assert!(text(folder.path(), &["snapshot", "all/build"], 0).contains("2 entries"));
 }
 

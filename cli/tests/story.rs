@@ -1,10 +1,10 @@
-//! The page that goes from a failing test to the fix: each of its commands, and what it says they tell.
+//! The page from a failing test to the fix: each of its commands, and the documented output.
 
 use std::{fs, process::Command};
 
 use crate::page;
 
-/// What a command tells, by a part of the command.
+/// Expected output of a command, selected by a part of it.
 const TOLD: &[(&str, &[&str])] = &[
     (
         "verify --tx pays.json # status 1",

@@ -24,8 +24,8 @@ fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What a verification that ends with `status` prints, in which the interpreter has a head start of so many
-/// milliseconds before workers.
+/// Output of a verification that ends with `status`, with a head start of this many milliseconds for the
+/// interpreter.
 #[track_caller]
 fn verify(path: &PathBuf, args: &[&str], head_start: &str, status: i32) -> (String, String) {
     let mut command = command(Path::new("."), &[&["verify"], args].concat());
@@ -74,7 +74,7 @@ fn a_head_start_tells_what_workers_tell() {
         for tier in ["auto", "interpreter"] {
             assert_eq!(reported(tier, MINUTE), interpreted);
         }
-        // Native code is what is asked for here.
+        // This test requires native code.
         assert!(reported("native", MINUTE) != interpreted || status == 1, "nothing was native");
     }
 }
@@ -99,7 +99,7 @@ fn a_script_that_does_not_accept_it_fails_the_transaction() {
 #[test]
 fn a_refusal_with_json_takes_one_run() {
     let (_folder, path) = folder(9, "data1");
-    // The first run needs no worker; a second one would not start.
+    // The first run needs no worker; a second one would fail to start.
     let verify = |args: &[&str], status| {
         let mut command = command(path.parent().unwrap(), &["verify", "--tx", "tx.json"]);
         command.env("ANTARES_HEAD_START_MS", "60000").env("ANTARES_ALLOW_DEGRADED", "moat");
@@ -107,7 +107,7 @@ fn a_refusal_with_json_takes_one_run() {
     };
     let (stdout, stderr) = verify(&["--json"], 1);
     assert!(stdout.contains("\"exit_code\":9") && stderr.is_empty(), "{stderr}");
-    // The verdict is out before anybody looks for the cause.
+    // The verdict is printed before the diagnosis.
     let (stdout, stderr) = verify(&[], 2);
     assert!(stdout.contains("exit 9") && stderr.contains("there is no layer"), "{stdout}{stderr}");
 }

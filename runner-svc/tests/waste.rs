@@ -101,7 +101,7 @@ async fn a_blob_is_hashed_once_and_copied_for_nobody() {
     println!("{blobs} bytes of blobs that came along: {digested} and {hashed} hashed, {copied} copied");
     let once = blobs..blobs + CELL_BYTES as u64;
     assert!(once.contains(&digested) && once.contains(&hashed), "each blob once for each of its hashes");
-    // Into memory files, once.
+    // Once, into memory files.
     assert!(copied < 2 * blobs, "{messages} bytes of messages");
 
     // By reference, as in every batch after the first.

@@ -1,4 +1,4 @@
-//! How blocks end, and what is checked on the way.
+//! Terminators of blocks, and their checks.
 
 use antares_abi::{BailoutReason, Sha256Digest};
 use antares_ir::{Access, Block, Function, Op, Terminator};
@@ -12,12 +12,12 @@ fn run(functions: Vec<Function>) -> Ran {
     harness::run(&mut Machine::new().unwrap(), &harness::module(functions), 1 << 20)
 }
 
-/// A block that does nothing but end.
+/// A block with only a terminator.
 fn ending(terminator: Terminator) -> Block {
     Build::default().end(terminator)
 }
 
-/// Blocks of a function that calls `callee` with a return address, and exits with `code` if that comes back.
+/// Blocks of a function that calls `callee` with a return address, and exits with `code` after the return.
 fn caller(call: Terminator, code: u64) -> Vec<Block> {
     let link = CODE + 4;
     vec![Build::set(&[(1, link), (2, END - 64), (5, CODE + 16)]).end(call), harness::exit(code)]
@@ -49,7 +49,7 @@ fn a_return_goes_to_the_caller_alone() {
 
 #[test]
 fn a_return_may_go_to_a_place_inside() {
-    // The return address, odd, is one of the function's own blocks.
+    // The return address is odd and belongs to one of the function's own blocks.
     let first = Build::set(&[(1, CODE + 0x21)]);
     let value = first.writes[0].1;
     let locals = vec![(GuestAddr(CODE + 0x30), BlockId(1)), (GuestAddr(CODE + 0x20), BlockId(2))];
@@ -77,7 +77,7 @@ fn a_tail_call_compares_after_the_callee() {
     let wrong = |callee: Function| vec![harness::function(0, caller(call(1), 7)), tail(&[(1, 2)]), callee];
     let left = run(wrong(returning(2, &[(8, 1)])));
     assert_eq!(left.restarted, Some(BailoutReason::UnknownTarget));
-    // Where the callee ends the script, nobody asks.
+    // If the callee ends the script, the return address is not checked.
     assert_eq!(run(wrong(harness::function(2, vec![harness::exit(3)]))).exited(), Some(3));
     let jump = ending(Terminator::TailCall { callee: FunctionId(2), link: None });
     let functions =
@@ -85,7 +85,7 @@ fn a_tail_call_compares_after_the_callee() {
     assert_eq!(run(functions).exited(), Some(7));
 }
 
-/// Blocks that call the address that is in `t0`.
+/// Blocks that call the address in `t0`.
 fn indirect(target: u64) -> Vec<Block> {
     let mut build = Build::set(&[(1, CODE + 4), (2, END - 64)]);
     let target = build.number(target);
@@ -97,7 +97,7 @@ fn indirect(target: u64) -> Vec<Block> {
 fn indirect_calls_find_functions() {
     let call = |target, callee| run(vec![harness::function(0, indirect(target)), callee]);
     assert_eq!(call(CODE + 16, returning(1, &[(8, 1)])).exited(), Some(5));
-    // The lowest bit of an address is not looked at.
+    // The lowest bit of an address is ignored.
     assert_eq!(call(CODE + 17, returning(1, &[(8, 1)])).exited(), Some(5));
     for target in [CODE + 18, CODE - 2, DATA, 0, u64::MAX - 1, CODE + (1 << 32) + 16] {
         assert_eq!(
@@ -115,7 +115,7 @@ fn indirect_calls_find_functions() {
     assert_eq!(found.restarted, Some(BailoutReason::UnknownTarget), "it returns through another register");
 }
 
-/// A jump to `target` among `candidates`; the exit code is the place in the list, 100 for none.
+/// A jump to `target` among `candidates`; the exit code is its index, 100 for none.
 #[track_caller]
 fn check_jump(candidates: &[u64], target: u64) {
     let mut build = Build::default();
@@ -172,7 +172,7 @@ fn a_jump_may_be_a_tail_call() {
     assert_eq!(run(jump(false)).restarted, Some(BailoutReason::UnknownTarget));
 }
 
-/// A check of `[base + low, base + high)` for an access; whether it passes.
+/// Whether the check of `[base + low, base + high)` for an access passes.
 fn passes(access: Access, base: u64, (low, high): (i64, i64), is_known: bool) -> bool {
     let mut build = Build::default();
     let base_value = if is_known { build.number(base) } else { build.op(Op::Read(Reg(9))) };
@@ -224,7 +224,7 @@ fn frames_are_checked_at_the_entry() {
     }
 }
 
-/// A loop of 1000 turns of 3 cycles, with 1 cycle before and 1 behind.
+/// A loop of 1000 iterations of 3 cycles, with 1 cycle before and 1 after.
 fn looping() -> Vec<Function> {
     let mut turn = Build::default();
     let (counter, one) = (turn.op(Op::Read(Reg(9))), turn.number(1));
@@ -248,7 +248,7 @@ fn cycles_are_counted_and_limited() {
     assert_eq!(harness::run(&mut machine, &module, 2).restarted, Some(BailoutReason::OutOfCycles));
 }
 
-/// Without the meter this test would not end.
+/// Without the meter, this test would not end.
 #[test]
 fn endless_loops_end() {
     let mut turn = ending(Terminator::Jump(BlockId(0)));
@@ -280,7 +280,7 @@ fn libraries_are_the_same_every_time_and_pass_the_check() {
     assert_eq!(bytes, antares_baseline::compile(&module).unwrap());
     let sealed = Sealed::new("library", &bytes).unwrap();
     verify_library(&sealed, Sha256Digest::of(&bytes)).unwrap();
-    // Without any function too.
+    // Also without any function.
     let empty = antares_baseline::compile(&harness::module(Vec::new())).unwrap();
     verify_library(&Sealed::new("library", &empty).unwrap(), Sha256Digest::of(&empty)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Modules of IR made by hand, compiled by the baseline and run.
+//! Handmade IR modules, compiled by the baseline and executed.
 
 use antares_abi::{BailoutReason, CompileOptions, Isa};
 use antares_ir::{Block, Charge, Function, Module, Op, SpAfter, Terminator, Value};
@@ -10,9 +10,9 @@ use antares_tests::{
 use antares_vm::{Limits, Machine, Outcome, RunScript, Tier};
 use bytes::Bytes;
 
-/// Where the code is said to be.
+/// Nominal address of the code.
 pub(crate) const CODE: u64 = 0x1_0000;
-/// Where memory may be written.
+/// Start of writable memory.
 pub(crate) const DATA: u64 = 0x1_1000;
 /// End of guest memory.
 pub(crate) const END: u64 = 4 << 20;
@@ -68,7 +68,7 @@ impl Build {
     }
 }
 
-/// A function that may be called by anybody, at `CODE` and 16 bytes more for each function before it.
+/// A function that any code may call, at `CODE` plus 16 bytes for each earlier function.
 pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
     Function {
         id: FunctionId(index),
@@ -86,7 +86,7 @@ pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
     }
 }
 
-/// Blocks that follow each other, and the script's end: exit with a number.
+/// Consecutive blocks, and the script's end: exit with a number.
 pub(crate) fn sequence(builds: Vec<Build>, code: u64) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, build) in builds.into_iter().enumerate() {
@@ -114,7 +114,7 @@ pub(crate) fn module(functions: Vec<Function>) -> Module {
     }
 }
 
-/// How a module ended, and what it left.
+/// Result of a module: outcome and final memory.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) restarted: Option<BailoutReason>,
@@ -128,7 +128,7 @@ impl Ran {
         u64::from_le_bytes(self.memory[at..at + 8].try_into().unwrap())
     }
 
-    /// It ended in native code.
+    /// The exit code, if it exited in native code.
     pub(crate) fn exited(&self) -> Option<i8> {
         match (&self.outcome, self.restarted) {
             (Outcome::Exit(code), None) => Some(*code),
@@ -137,7 +137,7 @@ impl Ran {
     }
 }
 
-/// An ELF whose code is one that the interpreter ends at once with exit code 99.
+/// An ELF with other code: the interpreter exits at once with code 99.
 fn elf() -> Bytes {
     let code = [0x0630_0513_u32, 0x05d0_0893, 0x0000_0073];
     let bytes = code.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -1,6 +1,5 @@
-//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands, and
-//! each way in which a block can end. Blocks that need more registers than there are come in the differential
-//! tests.
+//! The baseline generator on handmade IR, against a model: every operation in every shape of operands, and
+//! each terminator. The differential tests cover blocks that need more registers than exist.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,

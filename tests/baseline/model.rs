@@ -1,4 +1,4 @@
-//! What each operation of the IR gives, written apart from all generators, after the words of
+//! A model of each IR operation, written independently of all generators from the documentation of
 //! `antares_lift::ir`.
 
 use antares_ir::{BinaryOp, UnaryOp};
@@ -53,7 +53,7 @@ pub(crate) const UNARY: [UnaryOp; 11] = [
     UnaryOp::ByteSwap,
 ];
 
-/// Numbers that find mistakes.
+/// Numbers that reveal errors.
 pub(crate) const NUMBERS: [u64; 14] = [
     0,
     1,

@@ -1,4 +1,4 @@
-//! Every operation, with operands in every kind of place.
+//! Every operation, with operands in every kind of location.
 
 use antares_ir::{BinaryOp, Op, Width};
 use antares_program::Reg;
@@ -9,7 +9,7 @@ use crate::{
     model,
 };
 
-/// Where an operation's operands are.
+/// Locations of an operation's operands.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     /// Both in registers.
@@ -22,7 +22,7 @@ enum Shape {
     Numbers,
     /// Both are the same value.
     Same,
-    /// In registers, and needed again.
+    /// In registers, and used again.
     Kept,
 }
 
@@ -35,7 +35,7 @@ fn registers(case: usize) -> [u8; 3] {
     [pick(case), pick(case * 7 + 3), pick(case * 5 + 1)]
 }
 
-/// Blocks that compute `emit` of two numbers and store it at `address`, into a register on the way.
+/// Blocks that compute `emit` of two numbers and store the result at `address`, through a register.
 fn case(
     number: usize,
     shape: Shape,
@@ -112,7 +112,7 @@ fn unary_operations_are_those_of_the_model() {
     }
 }
 
-/// Both halves of a product at once, in both orders, and one of them alone.
+/// Both halves of a product together, in both orders, and one half alone.
 #[test]
 fn halves_of_a_product_may_be_one_instruction() {
     let mut machine = Machine::new().unwrap();
@@ -154,7 +154,7 @@ fn check(machine: &mut Machine, builds: Vec<Build>, expected: &[(u64, u64, u64)]
     }
 }
 
-/// Loads and stores of every width, by a constant address, a near one and a far one.
+/// Loads and stores of every width, at a constant, a near and a far address.
 #[test]
 fn memory_is_read_and_written() {
     let mut machine = Machine::new().unwrap();

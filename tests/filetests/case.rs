@@ -10,12 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::show::{Shown, show};
 
-/// Starts an expectation; the stage's name follows.
+/// Prefix of an expectation; the stage's name follows.
 const EXPECTATION: &str = "#=== ";
 
-/// One case.
 pub(crate) struct Case {
-    /// Directives and code, as they stand in the file.
+    /// Directives and code, verbatim.
     pub(crate) head: String,
     pub(crate) options: CompileOptions,
     pub(crate) args: Vec<String>,
@@ -45,12 +44,11 @@ impl Case {
         })
     }
 
-    /// The ELF of the code.
     pub(crate) fn elf(&self) -> Result<Vec<u8>> {
         guests::assemble(&self.head)
     }
 
-    /// What each stage shows now.
+    /// The current output of each stage.
     pub(crate) fn shown(&self) -> Result<Vec<Shown>> {
         let elf = self.elf()?;
         self.stages.iter().map(|stage| show(self, &elf, stage)).collect()
@@ -68,7 +66,7 @@ impl Case {
         Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?.module)
     }
 
-    /// The IR of the code, where that counts where it goes.
+    /// The IR of the code, with counters of its control flow.
     pub(crate) fn counted_module(&self) -> Result<Module> {
         Ok(antares_compiler::lower_counted(&self.program()?, 1 << 20)?.module)
     }

@@ -1,4 +1,4 @@
-//! Code that changes has a new artifact key: caches would answer with the old code otherwise.
+//! Changed code has a new artifact key: otherwise caches would return the old code.
 
 use std::{env, fs, path::PathBuf};
 

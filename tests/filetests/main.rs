@@ -1,9 +1,9 @@
-//! Each arrow of a script's journey, text in, text out: assembly to image, program, IR, LLVM IR, host
+//! Each stage of a script's compilation, text to text: assembly to image, program, IR, LLVM IR, host
 //! assembly, outcome.
 //!
 //! A case is an assembly file under `cases/`: directives in comments at its head (`# version: 2`, `# isa:
-//! imc+b`, `# args: 1 2`, `# show: program ir outcome`), code, and what is expected of each shown stage in
-//! comments at its end. `BLESS=1 cargo test -p antares-tests --test filetests` writes what is expected anew.
+//! imc+b`, `# args: 1 2`, `# show: program ir outcome`), code, and the expected output of each stage in
+//! comments at its end. `BLESS=1 cargo test -p antares-tests --test filetests` rewrites the expectations.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 

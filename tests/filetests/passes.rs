@@ -1,10 +1,10 @@
-//! Each pass of the optimiser alone: IR in, IR out.
+//! Each optimiser pass alone: IR in, IR out.
 //!
-//! A file under `passes/` has the name of its pass. Its cases start with `;;; ` and what they show, then
-//! comes IR without what is the same in every module, then `;=>` and the IR after the pass, or `;=>
-//! unchanged`. What a pass looks up in the script stands in comments at the head of a case: `; entry
-//! 0x10000`, `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`.
-//! `BLESS=1` writes what is expected anew.
+//! A file under `passes/` has the name of its pass. Each case starts with `;;; ` and its title. The IR
+//! follows, without the parts common to all modules. Then comes `;=>` and the IR after the pass, or `;=>
+//! unchanged`. Comments at the head of a case define what a pass looks up in the script: `; entry 0x10000`,
+//! `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`. `BLESS=1`
+//! rewrites the expectations.
 
 use std::{collections::BTreeMap, env, fs, panic::catch_unwind, path::PathBuf};
 
@@ -17,11 +17,11 @@ use antares_vm::Machine;
 
 use crate::{case::Case, first_difference, show::oracle_case};
 
-/// How every module starts, unless a case says otherwise.
+/// Default head of a module.
 const HEAD: &str = "module version 2 isa imc+b+mop\ncode 0x10000..0x20000\nstores 0x20000..0x400000\n\
                     indirect {} changes {}\n";
 
-/// Cases of each pass, at least.
+/// Minimum number of cases of each pass.
 const CASES_MIN: usize = 5;
 
 struct PassCase<'a> {
@@ -44,7 +44,6 @@ fn cases(text: &str) -> Vec<PassCase<'_>> {
     cases.collect()
 }
 
-/// The module of a case.
 fn module(case: &PassCase) -> Module {
     let lines: Vec<&str> = case.given.lines().filter(|line| !line.starts_with(';')).collect();
     let head = if case.given.contains("module version") { "" } else { HEAD };
@@ -56,7 +55,7 @@ fn number(text: &str) -> u64 {
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// What the pass may look up.
+/// The data that the pass may look up.
 fn program(case: &PassCase, module: &Module) -> Program {
     let (mut entry, mut code, mut function_tables) = (module.code_start, Vec::new(), BTreeMap::new());
     for line in case.given.lines() {
@@ -89,7 +88,7 @@ fn program(case: &PassCase, module: &Module) -> Program {
     }
 }
 
-/// What the pass makes of a case, without the head that every module has.
+/// Output of the pass for a case, without the common head.
 fn shown(pass: &Pass, case: &PassCase) -> String {
     let mut module = module(case);
     let before = module.clone();
@@ -115,7 +114,7 @@ fn every_pass_does_to_its_cases_what_they_say() {
         let text = fs::read_to_string(path(pass)).unwrap();
         let mut fresh = text.split(";;; ").next().unwrap().to_owned();
         for case in cases(&text) {
-            // The verifier behind a pass panics; the other cases are of interest all the same.
+            // The verifier after a pass may panic; continue with the other cases.
             let shown = catch_unwind(|| shown(pass, &case)).unwrap_or_else(|_| "a panic".to_owned());
             if shown != case.expected {
                 wrong.push(format!(
@@ -138,7 +137,7 @@ fn every_pass_does_to_its_cases_what_they_say() {
 #[test]
 fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
     if is_blessing() {
-        // What is expected is being written.
+        // The expectations are being rewritten.
         return;
     }
     for pass in PASSES {
@@ -150,7 +149,7 @@ fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
     }
 }
 
-/// What a module needs and nothing else is what a refused one is compiled from.
+/// A module that the verifier refuses is compiled from its plain form, which has only the required passes.
 #[test]
 fn what_is_not_optimised_runs_as_in_ckb_vm() {
     let mut machine = Machine::new().unwrap();

@@ -1,4 +1,4 @@
-//! What a stage shows of an ELF: the compiler's text without what is the same in every library, or a run's
+//! Output of a stage for an ELF: the compiler's text without the parts common to all libraries, or a run's
 //! outcome.
 
 use antares_abi::{CodeTier, Hints};
@@ -15,16 +15,15 @@ use crate::case::Case;
 /// Cycle limit of outcomes.
 const CYCLES_MAX: u64 = 1_000_000;
 
-/// Bits of counters' numbers in code that counts.
+/// Bits of counter numbers in code with counters.
 const COUNTER_BITS: u8 = 12;
 
-/// What one stage shows.
+/// Output of one stage.
 pub(crate) struct Shown {
     pub(crate) stage: String,
     pub(crate) lines: Vec<String>,
 }
 
-/// Shows `stage` of `elf`.
 pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
     let text =
         |stage| -> Result<String> { Ok(String::from_utf8(native::output(elf, case.options, stage)?.bytes)?) };
@@ -77,7 +76,7 @@ fn instructions(assembly: &str) -> Vec<String> {
     lines
 }
 
-/// The guest's functions as the baseline generates them. Places inside a function are numbered from its
+/// The guest's functions as the baseline generates them. Addresses inside a function are relative to its
 /// start.
 fn baseline(listing: &Listing) -> Vec<String> {
     let mut lines = Vec::new();
@@ -92,7 +91,7 @@ fn baseline(listing: &Listing) -> Vec<String> {
     lines
 }
 
-/// One host instruction, with names for what it jumps to.
+/// One host instruction, with symbolic jump targets.
 fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) -> String {
     let at = usize::try_from(instruction.ip()).map_or(0, |at| at - start);
     let mut text = String::new();
@@ -111,7 +110,6 @@ fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) 
     format!("  {at:4x}  {} {name}", format!("{:?}", instruction.mnemonic()).to_lowercase())
 }
 
-/// What is run.
 pub(crate) fn oracle_case(case: &Case, elf: &[u8]) -> oracle::Case {
     oracle::Case {
         elf: Bytes::copy_from_slice(elf),
@@ -122,7 +120,7 @@ pub(crate) fn oracle_case(case: &Case, elf: &[u8]) -> oracle::Case {
     }
 }
 
-/// How a run ends; it must end so on every tier and in ckb-vm.
+/// Outcome of a run; must be the same in every tier and in ckb-vm.
 fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
     let oracle_case = oracle_case(case, elf);
     let run = |tier| {

@@ -1,4 +1,4 @@
-//! The IR's verifier against IR that claims more than is true.
+//! The IR's verifier against IR with false claims.
 
 use antares_abi::{CodeTier, Hints};
 use antares_compiler::{CompileError, CompileLimits, Request, Stage, compile_by};
@@ -20,7 +20,7 @@ fn module(name: &str) -> Module {
     case(name).module(CodeTier::Full).unwrap()
 }
 
-/// Places of all operations that `is_wanted`.
+/// Locations of all operations that satisfy `is_wanted`.
 fn places(module: &Module, is_wanted: impl Fn(&Op) -> bool) -> Vec<(usize, usize, usize)> {
     let mut places = Vec::new();
     for (function, blocks) in module.functions.iter().map(|function| &function.blocks).enumerate() {
@@ -93,12 +93,12 @@ fn a_proof_of_more_than_was_checked_is_noticed() {
     }
 }
 
-/// Programs with loops in two versions, of one block and of several, with calls and words.
+/// Programs with versioned loops, of one block and of several, with calls and words.
 const LOOPS: [&str; 5] =
     ["counted_loop", "counted_loop_of_blocks", "loop_on_vectors", "called_with_numbers", "versioned_loops"];
 
-/// Each loop of the programs, changed: what is said against it must contain one of `expected`. How many there
-/// were.
+/// Changes each loop of the programs: the verifier's error must contain one of `expected`. Returns the number
+/// of changed loops.
 #[track_caller]
 fn refused_loops(expected: &[&str], change: impl Fn(&mut Module, usize, usize) -> Option<()>) -> usize {
     let mut changed = 0;
@@ -161,7 +161,7 @@ fn a_witness_of_another_loop_is_noticed() {
 
 #[test]
 fn a_guard_that_asks_less_is_noticed() {
-    // Each comparison of the guard left out by itself: another may say the same, but not for many.
+    // Each comparison of the guard is removed alone: another one may imply it, but not often.
     let mut needless = 0;
     let mut needed = 0;
     for name in LOOPS {
@@ -199,7 +199,7 @@ fn a_guard_whose_numbers_are_wider_is_noticed() {
         &["the trip count is not shown", "the cycles are not shown", "is not shown"],
         |module, function, versioned| {
             let ops = guard(module, function, versioned);
-            // The bound of the distance, and with it of iterations.
+            // The bound of the distance, and so of iterations.
             let compared = ops.iter().rev().find_map(|op| match *op {
                 Op::Binary(BinaryOp::LtUnsigned, _, end) => Some(end),
                 _ => None,
@@ -223,7 +223,7 @@ fn a_trip_count_that_is_too_low_is_noticed() {
     let changed = refused_loops(&["the trip count is not shown"], |module, function, versioned| {
         let last = witness(module, function, versioned).last;
         let ops = guard(module, function, versioned);
-        // What is rounded up is rounded down.
+        // Rounds down instead of up.
         let Op::Binary(BinaryOp::Lshr, distance, _) = ops[last.0 as usize] else { return None };
         let Op::Binary(BinaryOp::Add, sum, more) = ops[distance.0 as usize] else { return None };
         let Op::Const(_) = ops[more.0 as usize] else { return None };
@@ -293,7 +293,7 @@ fn an_access_beyond_the_spans_of_a_bounded_loop_is_noticed() {
 
 #[test]
 fn an_iteration_that_does_something_else_is_noticed() {
-    // A counter that moves the other way, whatever the witness says.
+    // A counter that moves in the other direction than the witness states.
     let changed = refused_loops(&["the trip count is not shown"], |module, function, versioned| {
         let VersionedLoop { header, blocks, counter, .. } = witness(module, function, versioned).clone();
         let (register, _) = *counter.terms.first()?;
@@ -420,8 +420,7 @@ fn a_search_that_charges_something_else_is_noticed() {
             (noticed, needless) = (noticed + usize::from(is_noticed), needless + usize::from(!is_noticed));
             is_noticed
         };
-        // Each number that the guard and the block in place of the loop compute with, by one more and by 8
-        // more.
+        // Each constant of the guard and of the block that replaces the loop, plus 1 and plus 8.
         for (place, by) in [guard, block].into_iter().flat_map(|place| [(place, 1), (place, 8)]) {
             for (index, op) in blocks[place].ops.iter().enumerate() {
                 let Op::Const(number) = op else { continue };
@@ -436,18 +435,18 @@ fn a_search_that_charges_something_else_is_noticed() {
             std::mem::swap(taken, otherwise);
             assert!(check(&tampered), "the other end");
         }
-        // The loop itself takes longer.
+        // The loop itself takes more cycles.
         let Terminator::Branch { otherwise, .. } = blocks[guard].terminator else { panic!("no guard") };
         let mut tampered = module.clone();
         tampered.functions[function].blocks[otherwise.0 as usize].cycles += 1;
         tampered.functions[function].blocks[otherwise.0 as usize].charge = Charge::Entered;
         assert!(!refused(&tampered).is_empty());
-        // Somebody else comes here, without a guard.
+        // Another block enters without the guard.
         let mut tampered = module.clone();
         tampered.functions[function].blocks[otherwise.0 as usize].terminator =
             Terminator::Jump(BlockId::at(block));
         assert!(check(&tampered), "another way in");
     }
-    // What the byte is masked with says nothing about cycles.
+    // The mask of the byte does not affect cycles.
     assert!(noticed >= 16 && needless * 3 <= noticed, "{noticed} and {needless}");
 }

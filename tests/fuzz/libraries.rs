@@ -1,6 +1,6 @@
-//! Libraries that are in order, changed in a few bits, until the check of machine code lets one pass: what
-//! passed is run in a jailed child. It may answer what it likes, loop or die. It must not reach a system call
-//! that the fence forbids.
+//! Valid libraries with a few changed bits, until the check of machine code accepts one, which then runs in a
+//! sandboxed child. It may return anything, loop or die. It must not reach a system call that the sandbox
+//! forbids.
 
 use std::{
     ops::Range,
@@ -17,17 +17,17 @@ use antares_pool::{
 };
 use antares_tests::{generate::Random, guests};
 
-/// Libraries that are run, of each script and generator.
+/// Runs of changed libraries, for each script and generator.
 const RUNS: usize = 250;
-/// Changed libraries that are looked at for these, at most.
+/// Maximum number of changed libraries to check for these runs.
 const ATTEMPTS_MAX: usize = 60_000;
-/// How long one may loop.
+/// Time limit of a run.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How it is told that native code went astray.
+/// Start of the message about wild native code.
 const WILD: &str = "native code touched memory";
 const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
 
-/// Where the code is in the file.
+/// Range of the code in the file.
 fn code(library: &[u8]) -> Range<usize> {
     let number =
         |at: usize| usize::try_from(u64::from_le_bytes(library[at..at + 8].try_into().unwrap())).unwrap();
@@ -39,7 +39,7 @@ fn code(library: &[u8]) -> Range<usize> {
     start..start + filled + 1
 }
 
-/// One to three changes: a bit, a byte, or a byte that stands elsewhere in the code.
+/// One to three changes: a bit, a byte, or a byte copied from elsewhere in the code.
 fn changed(library: &[u8], random: &mut Random) -> Vec<u8> {
     let code = code(library);
     let mut changed = library.to_vec();
@@ -68,7 +68,7 @@ fn job(args: &[&str]) -> RunJob {
     }
 }
 
-/// How the runs of changed libraries ended.
+/// Outcomes of the runs of changed libraries.
 #[derive(Debug, Default)]
 struct Ends {
     passed: usize,
@@ -96,16 +96,16 @@ fn run(pool: &Pool, name: &str, stage: Stage, seed: u64) -> Ends {
         ends.passed += 1;
         let sealed = Sealed::new("library", &changed).unwrap();
         let verdict = match pool.run(&job(&["7"]), &elf, Some(&sealed), Instant::now() + PATIENCE) {
-            // Its zygote is being replaced; no library is at fault.
+            // Its zygote is being replaced, not because of a library.
             Err(PoolError::Busy { .. }) => continue,
             verdict => verdict.unwrap(),
         };
         match verdict {
-            // Changed code may leave its cycles uncounted, and the report then contradicts itself.
+            // Changed code may leave cycles uncounted, so that the report contradicts itself.
             Verdict::Done(_) | Verdict::FalseReport { .. } => ends.answered += 1,
             Verdict::DeadlineExceeded => ends.late += 1,
             Verdict::WorkerLost { .. } => ends.lost += 1,
-            // Memory of nobody's, and the handler said so: no system call.
+            // The handler reports an access to unmapped memory, not a system call.
             Verdict::SandboxViolation { detail } if detail.starts_with(WILD) => ends.wild += 1,
             other => panic!("{name}, {stage:?}, seed {seed}, change {}: {other:?}", ends.looked_at),
         }
@@ -126,7 +126,7 @@ fn what_the_check_lets_pass_reaches_no_system_call() {
     ] {
         let ends = run(&pool, name, stage, seed);
         println!("{name}, {stage:?}: {ends:?}");
-        // Most changes are refused, and of those that pass some answer.
+        // The check refuses most changes, and some of the accepted libraries answer.
         assert!(ends.passed >= RUNS / 2, "{ends:?}");
         assert!(ends.answered > 0, "{ends:?}");
     }

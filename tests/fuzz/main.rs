@@ -33,7 +33,7 @@ fn check(name: &str) {
     }
 }
 
-/// The input as a program can read it again.
+/// The input, as program-readable text.
 fn shown(input: &[u8]) -> String {
     input.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,1 +1,1 @@
-//! Nothing: this package only names others.
+//! An empty library: this package exists for its dependencies.

@@ -1,5 +1,5 @@
-//! Random code through the rewriter: what a script does stays the same on ckb-vm's own machine, and it never
-//! costs more, in every version.
+//! Random code through the rewriter: behaviour on ckb-vm's own machine is unchanged, and cycles never
+//! increase, in every version.
 
 use antares_abi::{CompileOptions, Isa};
 use antares_optimise::{Settings, optimise};
@@ -11,14 +11,14 @@ use crate::{
     linked::{CODE, DATA, ECALL, FUNCTION, Linked, RET, addi, branch, jal, load, lui, store, two},
 };
 
-/// Distance of the code from `CODE`: a random half word must not be an address of code, since a script that
-/// reads its own instructions sees the difference.
+/// Distance of the code from `CODE`. Random half words must not be code addresses: a script that reads its
+/// own instructions would see the difference.
 const ABOVE: u64 = 0x1f_0000;
 
-/// Where the registers are stored at the end, from `DATA`.
+/// Offset from `DATA` of the final registers.
 const RESULTS: u32 = 512;
 
-/// Registers that code may write: not x0, ra, sp, gp, tp, s0, which points to the data, nor s11, which counts.
+/// Registers that code may write: not x0, ra, sp, gp, tp, s0 (the data pointer), s11 (the counter).
 const REGISTERS: [u32; 16] = [5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31];
 
 const COUNTER: u32 = 27;
@@ -27,7 +27,7 @@ fn register(chance: &mut Chance) -> u32 {
     REGISTERS[chance.below(16) as usize]
 }
 
-/// Instructions that rules look for, and others between them.
+/// Instructions that rules match, mixed with others.
 fn block(chance: &mut Chance) -> Vec<u32> {
     let mut code = Vec::new();
     for _ in 0..2 + chance.below(12) {
@@ -47,7 +47,7 @@ fn block(chance: &mut Chance) -> Vec<u32> {
             8 => code.push(store(chance.below(4), a, 8, chance.below(256))),
             9 => code.push(two(0, chance.below(8), a, b, c)),
             10 => code.extend([addi(b, a, 0), two(0x20, 0, c, b, a)]),
-            // Now and then an address that is none.
+            // Occasionally an invalid address.
             11 if chance.below(12) == 0 => code.push(load(3, a, b, 0)),
             _ => code.push(chance.below(4096) << 20 | a << 15 | b << 7 | 0x1b),
         }
@@ -55,25 +55,25 @@ fn block(chance: &mut Chance) -> Vec<u32> {
     code
 }
 
-/// Blocks with branches between them, forwards, and around a loop.
+/// Blocks with forward branches, and loops around them.
 fn flow(chance: &mut Chance) -> Vec<u32> {
     let mut code = Vec::new();
     for _ in 0..1 + chance.below(3) {
         let [first, second] = [(); 2].map(|()| block(chance));
         let over = first.len() as i32 + 2;
         match chance.below(4) {
-            // One of two.
+            // One of two alternatives.
             0 => {
                 code.push(branch(chance.below(2), register(chance), register(chance), over));
                 code.extend(first);
                 code.push(jal(0, second.len() as i32 + 1));
             }
-            // Perhaps.
+            // Optional code.
             1 => {
                 code.push(branch(4 + chance.below(4), register(chance), register(chance), over - 1));
                 code.extend(first);
             }
-            // Three times.
+            // A loop of three iterations.
             2 => {
                 code.push(addi(COUNTER, 0, 3));
                 code.extend(&first);
@@ -86,7 +86,7 @@ fn flow(chance: &mut Chance) -> Vec<u32> {
     code
 }
 
-/// A script: registers from data, code that calls functions, all registers to data, and the end.
+/// A script: loads registers from data, calls functions, stores all registers to data, and exits.
 fn script(chance: &mut Chance) -> Vec<u8> {
     let functions: Vec<Vec<u32>> =
         (0..chance.below(3)).map(|_| flow(chance)).map(|code| [code, vec![RET]].concat()).collect();
@@ -120,7 +120,7 @@ fn script(chance: &mut Chance) -> Vec<u8> {
     Linked { code, data, symbols, relocations, above: ABOVE }.bytes()
 }
 
-/// Rewrites scripts for a version; says how many changed, and how many of those ended in an error.
+/// Rewrites scripts for a version; returns how many changed, and how many of those ended in an error.
 fn campaign(vm_version: u32) -> (u32, u32) {
     let seeds = crate::seeds("ANTARES_REWRITE_BLOCKS", 300);
     let machine = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };

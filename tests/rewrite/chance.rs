@@ -1,4 +1,4 @@
-//! Numbers by chance, the same for the same seed.
+//! Reproducible random numbers.
 
 pub(crate) struct Chance(pub(crate) u64);
 

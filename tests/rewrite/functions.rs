@@ -1,5 +1,5 @@
-//! Functions of guests and the libraries in them, in C at all levels and in Rust, each called by itself with
-//! arguments by chance, in the file as it was linked and in the rewritten one.
+//! Functions of guests and their libraries, in C at all levels and in Rust. Each is called alone with random
+//! arguments, in the original and in the rewritten file.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,10 @@ use crate::{
     linked::{ECALL, addi, jal},
 };
 
-/// Pieces of code that are tried in one guest.
+/// Maximum number of code pieces to test in one guest.
 const PIECES_MAX: usize = 2000;
 
-/// `elf`, whose entry calls what is at `function` with words of its stack, behind what sets the global pointer.
+/// `elf`, whose entry sets the global pointer and calls `function` with words of its stack.
 fn calling(elf: &[u8], function: u64) -> Bytes {
     let file = object::File::parse(elf).unwrap();
     let entry = file.entry();
@@ -29,12 +29,12 @@ fn calling(elf: &[u8], function: u64) -> Bytes {
         .find(|(address, (_, bytes))| (*address..address + bytes).contains(&entry))
         .unwrap();
     let mut code: Vec<u8> = Vec::new();
-    // Two pointers to arguments, their count, and a third one.
+    // Two pointers to arguments, their count, and a third pointer.
     for (register, offset) in [(10, 8), (11, 16), (12, 0), (13, 24)] {
         code.extend((0x6002_u16 | register << 7 | (offset >> 3 & 3) << 5).to_le_bytes());
     }
     let distance = function.wrapping_sub(entry + 16).cast_signed();
-    // Words of two bytes: `jal` takes those of four.
+    // Distances are multiples of two bytes, but `jal` takes words of four.
     let word = if distance % 4 == 0 { jal(1, (distance / 4) as i32) } else { 0 };
     let call = if word == 0 { jal(1, ((distance - 2) / 4) as i32) | 1 << 21 } else { word };
     for word in [call, addi(17, 0, 93), ECALL] {
@@ -46,25 +46,25 @@ fn calling(elf: &[u8], function: u64) -> Bytes {
     patched.into()
 }
 
-/// Pages of memory but those of code.
+/// Pages of memory, except those of code.
 fn pages<'a>(run: &'a Run, code: &'a BTreeSet<usize>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let frames = (0..RISCV_MAX_MEMORY / MEMORY_FRAMESIZE).map(|index| run.memory.frame(index));
     let all = frames.flat_map(|frame| frame.chunks(4096)).enumerate();
     all.filter(|(number, _)| !code.contains(number)).map(|(_, page)| page)
 }
 
-/// Distinct code of functions, and how many of it there is.
+/// Counts of functions with distinct code.
 #[derive(Debug, Default)]
 struct Count {
     known: BTreeSet<Vec<u8>>,
     rewritten: usize,
-    /// Called, and came to an end before the cycles did.
+    /// Called, and ended within the cycle limit.
     ended: usize,
-    /// Of these, a rewritten piece ran: a run cost less.
+    /// Of these, runs that cost fewer cycles: a rewritten piece ran.
     cheaper: usize,
 }
 
-/// Calls the functions of `elf` that were rewritten, if their code is new.
+/// Calls the rewritten functions of `elf` whose code is new.
 fn call_all(name: &str, elf: &Vec<u8>, count: &mut Count) {
     let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let settings = Settings { machine, runs: None, takes_all: true };
@@ -115,7 +115,7 @@ fn call_all(name: &str, elf: &Vec<u8>, count: &mut Count) {
     }
 }
 
-/// The number-th file with relocations, and its name: guests in C at each level, small ones first, then in Rust.
+/// The number-th file with relocations, and its name: C guests at each level, small ones first, then Rust.
 fn file(number: usize) -> Option<(String, Vec<u8>)> {
     const LEVELS: [Option<&str>; 6] = [None, Some("-O2"), Some("-O1"), Some("-O0"), Some("-Os"), Some("-Oz")];
     let mut all = guests::guests();

@@ -1,8 +1,8 @@
-//! Linked ELF files, written by hand: code, functions, and relocations.
+//! Handwritten linked ELF files: code, functions and relocations.
 
-/// Where code is.
+/// Address of code.
 pub(crate) const CODE: u64 = 0x10000;
-/// Where data is.
+/// Address of data.
 pub(crate) const DATA: u64 = 0x20000;
 
 pub(crate) const FUNCTION: u8 = 2;
@@ -11,7 +11,7 @@ pub(crate) const LABEL: u8 = 0;
 /// A symbol: name, first word of code, words, type.
 pub(crate) type Symbol = (&'static str, usize, usize, u8);
 
-/// A relocation: where it is, its type, and its target.
+/// A relocation: its address, type and target.
 pub(crate) type Relocation = (u64, u32, u64);
 
 /// A file.
@@ -25,12 +25,12 @@ pub(crate) struct Linked {
     pub(crate) above: u64,
 }
 
-/// Bytes before what is loaded.
+/// Bytes before the loaded part.
 pub(crate) const HEADERS: usize = 64 + 2 * 56;
 const RELA_TEXT: u64 = 3;
 
 impl Linked {
-    /// A file with one function, whose code this is.
+    /// A file with one function, which consists of this code.
     pub(crate) fn of(code: &[u32]) -> Self {
         let symbols = vec![("main", 0, code.len(), FUNCTION)];
         Self { code: code.to_vec(), symbols, relocations: vec![(CODE, 0, CODE)], ..Self::default() }
@@ -59,7 +59,7 @@ impl Linked {
             body.resize(body.len().next_multiple_of(8), 0);
             ((HEADERS + at) as u64, bytes.len() as u64)
         };
-        // Code and data are where pages begin, and so are their addresses.
+        // Code and data start at page boundaries, as do their addresses.
         let padding = vec![0; 4096 - HEADERS];
         place(&padding);
         let code_at = place(&code);
@@ -144,7 +144,7 @@ pub(crate) fn branch(funct3: u32, rs1: u32, rs2: u32, words: i32) -> u32 {
     bits | rs2 << 20 | rs1 << 15 | funct3 << 12 | 0x63
 }
 
-/// A jump over `words`, which leaves a return address in `rd`.
+/// A jump over `words`, with the return address in `rd`.
 pub(crate) fn jal(rd: u32, words: i32) -> u32 {
     let to = (4 * words) as u32;
     (to >> 20 & 1) << 31
@@ -155,7 +155,7 @@ pub(crate) fn jal(rd: u32, words: i32) -> u32 {
         | 0x6f
 }
 
-/// A jump to what `base` holds.
+/// A jump to the address in `base`.
 pub(crate) fn jalr(rd: u32, base: u32) -> u32 {
     base << 15 | rd << 7 | 0x67
 }

@@ -1,7 +1,7 @@
-//! The rewriter: wrong files and odd ones are refused, and what is rewritten does the same for fewer cycles.
+//! The rewriter refuses invalid and unusual files, and its output does the same in fewer cycles.
 //!
-//! `ANTARES_REWRITE_BLOCKS` (for each version), `ANTARES_REWRITE_PROGRAMS` and `ANTARES_REWRITE_GUESTS` say how
-//! many scripts are rewritten, `ANTARES_REWRITE_FIRST` from which on; the suite takes few.
+//! `ANTARES_REWRITE_BLOCKS` (for each version), `ANTARES_REWRITE_PROGRAMS` and `ANTARES_REWRITE_GUESTS` set
+//! the number of scripts, `ANTARES_REWRITE_FIRST` the first seed; the defaults are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -23,7 +23,7 @@ mod refusals;
 mod sections;
 mod zig;
 
-/// Seeds: how many `variable` says, from `ANTARES_REWRITE_FIRST` on.
+/// Seeds from `ANTARES_REWRITE_FIRST` on; `variable` sets their number.
 fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first = number("ANTARES_REWRITE_FIRST").unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Wrong files, made by hand: the checker refuses each, and what is right next to it passes.
+//! Handmade invalid files, which the checker refuses, and valid files next to them.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ const RA: u32 = 1;
 const LD: u32 = 3;
 const SD: u32 = 3;
 
-/// What the checker says of the first difference of a function that was `old` and is `new`.
+/// The checker's first difference between functions with code `old` and `new`.
 fn refused(old: &[u32], new: &[u32]) -> Option<Why> {
     let script = LinkedScript::read(&Linked::of(old).bytes()).unwrap();
     let found = script.differences(&Linked::of(new).bytes()).unwrap();
     found.first().map(|difference| difference.why)
 }
 
-/// Both with a return behind them.
+/// The same with a return after each.
 fn with_return(old: &[u32], new: &[u32]) -> Option<Why> {
     refused(&[old, &[RET]].concat(), &[new, &[RET]].concat())
 }
@@ -89,7 +89,7 @@ fn memory_that_is_used_otherwise_is_refused() {
     assert_eq!(with_return(&loads, &[loads[1], loads[0]]), None, "loads between stores may change places");
 }
 
-/// Something that is only dead if nothing behind it reads `a2`, in the place of the first instruction.
+/// Whether `a2`, written by the first instruction, is dead before the code `behind`.
 fn is_dead(behind: &[u32]) -> bool {
     let [old, new] = [add(A2, A0, A1), NOP].map(|first| [&[first], behind].concat());
     match refused(&old, &new) {
@@ -158,7 +158,7 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
     };
     assert_eq!(differences(&|_| ()), []);
     let inside = CODE + 8;
-    // 2: a word of data; 16: a branch; 26 and 27: both halves of an address in code; 35 and 39: a difference.
+    // 2: a word of data; 16: a branch; 26 and 27: both halves of a code address; 35 and 39: a difference.
     let data = |linked: &mut Linked, kinds: &[u32]| {
         linked.data = inside.to_le_bytes().to_vec();
         linked.relocations.extend(kinds.iter().map(|kind| (crate::linked::DATA, *kind, inside)));
@@ -199,7 +199,7 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
 fn words_of_data_are_entries_if_they_may_be_addresses() {
     let (low, high, word) = (mul(A2, A0, A1), mulhu(A3, A0, A1), CODE + 8);
     let behind = |start: &[u8], zeros: usize| [start, &vec![0; zeros], &word.to_le_bytes()].concat();
-    // Of 32 bits, with something behind it.
+    // 32 bits, with data after them.
     let half = |zeros: usize| [&vec![0; zeros], &word.to_le_bytes()[..4], &[0xff; 4]].concat();
     for (name, data, is_named, is_entry) in [
         ("aligned", behind(&[], 4), false, true),
@@ -246,7 +246,7 @@ fn what_is_no_code_of_a_function_stays() {
         let of = |word: u32| [&code[..2], &[word], &[RET, RET]].concat();
         assert_eq!(refused(&of(old), &of(new)), Some(Why::Bytes), "{name}");
     }
-    // Four bytes that are two instructions, and the other way around.
+    // Four bytes that are two instructions, and vice versa.
     assert_eq!(with_return(&[NOP], &[0x0001_0001]), Some(Why::Cycles(0)), "two that do nothing");
     assert_eq!(with_return(&[NOP], &[0x0003_0001]), Some(Why::Length), "one and a half");
     let newer = two(0x20, 7, 0, A0, A1);
@@ -270,7 +270,7 @@ fn no_version_charges_more_on_any_path() {
     let ([first, carry], [second, carried]) = (sum(A2, A3), sum(28, 29));
     let [x, y] = [addi(30, A0, 1), addi(31, A0, 1)];
     let third = add(A3, A3, 31);
-    // A label stands behind the second or the third instruction.
+    // A label after the second or the third instruction.
     let label = |words: i32| branch(0, A0, A1, words);
     for (name, old, new, version) in [
         ("halves the wrong way around", vec![high, low], vec![low, high], 1),
@@ -337,7 +337,7 @@ fn a_file_that_gets_no_better_is_returned_as_it_was() {
             optimise(&elf, &Settings { machine: machine(version), runs, takes_all }, |_, _| true).unwrap().elf
         };
         assert_eq!(of(None, true) != elf, is_better, "version {version}: {code:x?}");
-        // The counter of what is fused stands at its first instruction alone.
+        // Only the first of fused instructions has a counter.
         let last = CODE + 4 * (code.len() as u64 - 2);
         assert_eq!(of(Some([(last, 1)].into()), false) != elf, is_better, "version {version}: {code:x?}");
         assert_eq!(of(Some([(CODE + 0x100, 1)].into()), false), elf, "what never ran");

@@ -1,5 +1,5 @@
-//! Programs in C and C++ with all that makes control hard to follow, made by chance, built by two compilers and two
-//! linkers with relocations, rewritten, and run on ckb-vm's own machine with several arguments.
+//! Random C and C++ programs with control flow that is hard to analyse. Two compilers and two linkers build
+//! them with relocations. Rewritten, they run on ckb-vm's own machine with several arguments.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -12,11 +12,11 @@ use object::{Object as _, ObjectSymbol as _};
 
 use crate::chance::Chance;
 
-/// What makes control hard to follow, and the functions that show it. Each program has all of them.
+/// A kind of control flow that is hard to analyse, and functions with it. Each program has all of them.
 struct Kind {
     name: &'static str,
     functions: &'static [&'static str],
-    /// Of how many programs in a hundred one of the functions is rewritten; 0 if they are always left alone.
+    /// Percentage of programs in which one of the functions is rewritten; 0 if they are never rewritten.
     rewritten: usize,
 }
 
@@ -38,10 +38,10 @@ const KINDS: [Kind; 11] = [
     kind("conventions of their own, and fusion across labels", &["odd", "border"], 100),
 ];
 
-/// What all sources begin with.
+/// Common head of all sources.
 const TYPES: &str = include_str!("types.h");
 
-/// What programs have in addition.
+/// Additional head of programs.
 const HEAD: &str = include_str!("head.h");
 
 /// An expression of `x` and `y`.
@@ -60,7 +60,7 @@ fn expression(chance: &mut Chance) -> String {
     }
 }
 
-/// Statements on `x` and `y`, the first of which takes both halves of a product.
+/// Statements on `x` and `y`; the first computes both halves of a product.
 fn statements(chance: &mut Chance) -> String {
     let mut text = format!("x ^= (u64)((u128)x * y >> 64) + x * y * {}; ", 1 + chance.below(99));
     for _ in 0..chance.below(4) {
@@ -84,7 +84,7 @@ fn statements(chance: &mut Chance) -> String {
     text
 }
 
-/// Assembly whose labels stand between instructions that fuse.
+/// Assembly with labels between instructions that fuse.
 fn border(chance: &mut Chance) -> String {
     const LINES: [&str; 12] = [
         "mul a2,a0,a1",
@@ -119,7 +119,7 @@ fn border(chance: &mut Chance) -> String {
     text + "1: add a0,a0,a2; xor a0,a0,a3; add a0,a0,a4; xor a0,a0,a6; ret\\n.size border,.-border\\n\");\n"
 }
 
-/// Four functions, the last of which may end as `ends` say.
+/// Four functions, the last of which may end as `ends` define.
 fn functions(chance: &mut Chance, kinds: [&str; 3], ends: [&str; 3]) -> String {
     let mut text = String::new();
     for index in 0..4 {
@@ -133,7 +133,6 @@ fn functions(chance: &mut Chance, kinds: [&str; 3], ends: [&str; 3]) -> String {
     )
 }
 
-/// A program.
 fn program(chance: &mut Chance) -> String {
     let mut text = [TYPES, HEAD].concat();
     let kinds = ["NOINLINE", "NOINLINE __attribute__((weak))", "NOINLINE static"];
@@ -175,14 +174,14 @@ fn program(chance: &mut Chance) -> String {
     text
 }
 
-/// What programs in C++ have in addition: virtual functions, also behind a constructor that only a table names.
+/// Additional code of C++ programs: virtual functions, also with a constructor that only a table references.
 const CLASSES: &str = include_str!("classes.h");
 
 pub(crate) fn pick<'a, const N: usize>(chance: &mut Chance, all: [&'a str; N]) -> &'a str {
     all[chance.below(N as u64) as usize]
 }
 
-/// The ELF of `source`, with relocations; and whether the assembler may keep some to itself.
+/// The ELF of `source` with relocations, and whether the assembler may omit some.
 fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> (Vec<u8>, bool) {
     let (path, elf) = (folder.join("program.c"), folder.join("program"));
     fs::write(&path, source).unwrap();
@@ -209,7 +208,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
     if is_library {
         command.args(["-fPIC", "-Wl,-shared,-Bsymbolic,--no-rosegment,-zseparate-code,-zmax-page-size=4096"]);
     } else {
-        // In half of them absolute addresses.
+        // Half of them use absolute addresses.
         command.args((chance.below(2) == 0).then_some("-mcmodel=medlow"));
         let own = guests::source_folder();
         command.arg("-T").arg(own.join("guest.ld")).arg(own.join("start.S")).arg(own.join("words.c"));
@@ -220,7 +219,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
     (fs::read(elf).unwrap(), relax == "-mno-relax")
 }
 
-/// The same behaviour of both for no more cycles. How many it saves.
+/// Asserts equal behaviour without additional cycles. Returns the saved cycles.
 pub(crate) fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u64 {
     let mut saved = 0;
     for (argument, vm_version) in
@@ -242,7 +241,7 @@ pub(crate) fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u6
     saved
 }
 
-/// What became of the file. None if the assembler kept a relocation to itself, which it may if `is_kept`.
+/// The rewritten file. None if the assembler omitted a relocation, which is allowed if `is_kept`.
 pub(crate) fn rewritten(elf: &[u8], is_kept: bool) -> Option<Optimised> {
     let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     match optimise(elf, &Settings { machine, runs: None, takes_all: true }, |_, _| true) {
@@ -283,14 +282,14 @@ fn programs_of_all_kinds_do_the_same() {
     }
 }
 
-/// A library of functions that only its table of exports names.
+/// A library of functions that only its export table references.
 fn library(chance: &mut Chance) -> String {
     let tail = "return x * 3 ^ y;";
     let all = functions(chance, ["NOINLINE"; 3], ["return x ^ y;", "return x + y;", tail]);
     [TYPES, &all, "const function table[] = { f0, f1 };\n"].concat()
 }
 
-/// A program that loads a library and calls what it exports at these places.
+/// A program that loads a library and calls its exports at these offsets.
 fn host(places: &[u64], length: usize) -> String {
     let places: Vec<String> = places.iter().map(u64::to_string).collect();
     format!(

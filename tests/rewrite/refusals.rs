@@ -1,4 +1,4 @@
-//! Files whose relocations do not tell where code is entered.
+//! Files whose relocations do not reveal all entries of code.
 
 use antares_guests::assemble;
 use antares_optimise::{LinkedScript, RewriteError};
@@ -11,7 +11,7 @@ fn error(linked: &Linked) -> Option<RewriteError> {
     LinkedScript::read(&linked.bytes()).err()
 }
 
-/// A file with this code at its start, and these relocations of places in it or in data.
+/// A file that starts with this code, and has these relocations in code or data.
 fn with(code: &[u32], relocations: &[Relocation]) -> Linked {
     let mut linked = Linked::of(&[code, &[RET]].concat());
     linked.data = (CODE + 4).to_le_bytes().to_vec();
@@ -27,7 +27,7 @@ fn a_file_without_relocations_names_the_flags() {
         linked.relocations.clear();
         linked.bytes()
     };
-    // An empty table is one; without its type it is none.
+    // An empty table is a valid one; without its type it is not.
     assert!(LinkedScript::read(&bytes).is_ok());
     let mut none = bytes;
     let sections = u64::from_le_bytes(*none[40..].first_chunk().unwrap()) as usize;
@@ -67,7 +67,7 @@ fn relocations_are_those_of_the_bytes() {
         ("LO12_I", vec![addi(10, 10, 0x234)], vec![(CODE, 27, far)], CODE),
         ("LO12_S", vec![store(3, 11, 10, 0x234)], vec![(CODE, 28, far)], CODE),
         ("GPREL_I", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, DATA)], CODE),
-        // GNU ld takes the global pointer off the addend.
+        // GNU ld subtracts the global pointer from the addend.
         ("GPREL_I, less gp", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, 0_u64.wrapping_sub(0x800))], CODE),
         ("GPREL_S, from zero", vec![store(3, 11, 0, 0x7f8)], vec![(CODE, 48, 0x7f8)], CODE),
     ];
@@ -82,7 +82,7 @@ fn relocations_are_those_of_the_bytes() {
     let lower = [(CODE, 23, far), (CODE + 4, 24, CODE)];
     let stale = RewriteError::Stale { kind: 24, at: CODE + 4 };
     assert_eq!(error(&with(&[upper, addi(10, 10, 0x238)], &lower)), Some(stale));
-    // ADD16 and SUB16 of a distance that is not there.
+    // ADD16 and SUB16 of a missing distance.
     let difference = |to: u64| with(&[NOP], &[(DATA + 4, 34, to), (DATA + 4, 38, CODE)]);
     assert_eq!(error(&difference(CODE)), None);
     assert!(matches!(error(&difference(CODE + 4)), Some(RewriteError::Stale { .. })));
@@ -100,9 +100,9 @@ fn addresses_that_no_relocation_tells_are_refused() {
     for cycles in [addi(17, 0, 2042), addi(17, 0, 2042) | 6 << 12] {
         assert_eq!(error(&with(&[cycles], &[])), Some(RewriteError::ReadsCycles(CODE)));
     }
-    // A load by another register than the global pointer.
+    // A load by a register other than the global pointer.
     assert!(error(&with(&[load(3, 10, 4, 0x800)], &[(CODE, 47, DATA)])).is_some());
-    // A return that skips an instruction behind its call, and others that go to a computed address.
+    // A return that skips an instruction after its call, and others to a computed address.
     let (t1, ra, skip) = (6, 1, addi(1, 1, 4));
     for (name, code, at) in [
         ("skip", vec![skip, RET], 1),
@@ -118,7 +118,7 @@ fn addresses_that_no_relocation_tells_are_refused() {
     ] {
         assert_eq!(error(&with(&code, &[])), Some(RewriteError::ComputedReturn(CODE + 4 * at)), "{name}");
     }
-    // One that was saved, and one that was moved.
+    // A saved return address, and a moved one.
     assert_eq!(error(&with(&[load(3, 1, 2, 8), RET], &[])), None);
     assert_eq!(error(&with(&[addi(5, 1, 0), addi(1, 5, 0), RET], &[])), None);
     assert_eq!(error(&with(&[add(5, 0, 1), jal(1, 1), add(1, 0, 5), RET], &[])), None);
@@ -148,12 +148,12 @@ fn handlers_of_exceptions_are_entries_that_no_relocation_tells() {
 #[test]
 fn any_damage_is_an_error_or_none() {
     let file = with(&[lui(10, 0x11000), addi(10, 10, 0x234)], &[(CODE, 26, CODE + 0x1234)]).bytes();
-    // Headers, code, and what the linker recorded; padding is left out.
+    // Headers, code and the linker's records, without padding.
     let places = (0..HEADERS).chain(4096..4108).chain(8192..file.len());
     for (number, at) in places.enumerate().step_by(3) {
         let mut damaged = file.clone();
         damaged[at] ^= [1, 0x80, 0xff][number / 3 % 3];
-        // Nothing panics, whatever is said of it.
+        // Reading must not panic, whatever is damaged.
         if let Ok(script) = LinkedScript::read(&damaged) {
             let _ = script.differences(&file);
         }

@@ -1,5 +1,5 @@
-//! What linkers make of tables of calls, of constructors and of threads, and of relaxation: rewritten, left
-//! alone, or refused with the reason.
+//! Linkers' tables of calls, constructors and threads, and relaxation: rewritten, unchanged, or refused with
+//! the reason.
 
 use std::{fs, path::Path, process::Command};
 
@@ -9,7 +9,7 @@ use antares_optimise::{Settings, optimise};
 use antares_tests::oracle::{Case, run};
 use bytes::Bytes;
 
-/// What becomes of the function `work`.
+/// Result for the function `work`.
 enum Then {
     Rewritten,
     Left,
@@ -22,7 +22,7 @@ const LLVM: &[&str] = &["clang-22", "--target=riscv64-unknown-elf", "-B/usr/lib/
 const BOTH: &[&[&str]] = &[GNU, LLVM];
 const ONLY_LLVM: &[&[&str]] = &[LLVM];
 
-/// A script that calls `work` as `call` does, and has `more`. Only relocations name the label.
+/// A script that calls `work` by `call`, followed by `more`. Only relocations reference the label.
 fn source(call: &str, more: &str) -> String {
     format!(
         ".macro function name\n.type \\name,@function\n\\name:\n.endm\n.globl work, _start\nfunction _start\n\
@@ -32,14 +32,14 @@ fn source(call: &str, more: &str) -> String {
     )
 }
 
-/// The file that a compiler with its linker makes.
+/// The file built by a compiler and its linker.
 fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
-    // A library's global pointer is its host's.
+    // A library uses its host's global pointer.
     let is_library = flags.iter().any(|flag| flag.starts_with("-Wl,-shared"));
     let text = if is_library { text.replace("la gp,__global_pointer$", "") } else { text.to_owned() };
     let (path, elf) = (folder.join("case.s"), folder.join("case"));
     fs::write(&path, text).unwrap();
-    // Of the label inside, which no relocation names.
+    // A table with the inner label's address, without a relocation.
     let script = "SECTIONS { .table ALIGN(4) : { LONG(work + 4) LONG(0xffffffff) } } INSERT AFTER .data;";
     fs::write(folder.join("case.ld"), script).unwrap();
     let mut command = Command::new(tools[0]);
@@ -57,7 +57,7 @@ fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
     fs::read(elf).unwrap()
 }
 
-/// A name, compilers, flags, the source, and what becomes of it.
+/// A name, compilers, flags, the source, and the result.
 type Linking = (&'static str, &'static [&'static [&'static str]], &'static [&'static str], String, Then);
 
 #[allow(clippy::too_many_lines, reason = "a table")]

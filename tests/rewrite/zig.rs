@@ -1,5 +1,5 @@
-//! Programs in Zig, made by chance: errors, slices, tables of functions and tail calls. Skipped where there is no
-//! `zig` (PyPI's `ziglang` has it).
+//! Random Zig programs: errors, slices, tables of functions and tail calls. Skipped without `zig` (PyPI's
+//! `ziglang` has it).
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     programs::{pick, rewritten, saved},
 };
 
-/// What all programs have. `STATEMENTS` stands for some on `x` and `y`.
+/// Common code of all programs. `STATEMENTS` is replaced by statements on `x` and `y`.
 const PROGRAM: &str = include_str!("program.zig");
 
 fn statements(chance: &mut Chance) -> String {

@@ -1,5 +1,5 @@
-//! One client takes all that it can get: connections, calls, bytes of requests. Others get their answers in
-//! time, and memory stays within its budgets. Each client has an address of its own on the loopback network.
+//! A greedy client takes all connections, calls and request bytes that it can get. Others get their answers
+//! in time, and memory stays within its budgets. Each client has its own address on the loopback network.
 
 use std::{
     io::Write as _,
@@ -30,11 +30,11 @@ use crate::{
     server::{Server, until},
 };
 
-/// Who takes all.
+/// Address of the greedy client.
 pub(crate) const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// Who wants one answer.
+/// Address of a client with one call.
 pub(crate) const MODEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
-/// How long the modest one's call may take on a machine that does much else.
+/// Time limit of the modest client's call on a busy machine.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A connection of the client at `from`.
@@ -49,7 +49,7 @@ pub(crate) async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
     endpoint.connect_with_connector(connector).await.unwrap()
 }
 
-/// How long the modest client waits for a connection and an answer.
+/// Time until the modest client has a connection and an answer.
 async fn modest_call(server: &Server) -> Duration {
     let asked = Instant::now();
     let elf = guests::bytes("exit-imc").unwrap();
@@ -62,13 +62,13 @@ async fn modest_call(server: &Server) -> Duration {
     asked.elapsed()
 }
 
-/// A connection that says what it must and then nothing.
+/// A connection that sends only the preface.
 async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((GREEDY, 0).into()).unwrap();
     let stream = timeout(Duration::from_secs(2), socket.connect(address)).await.ok()?.ok()?;
     let mut stream = stream.into_std().unwrap();
-    // It may be closed already.
+    // The server may have closed it already.
     let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     Some(stream)
 }
@@ -89,11 +89,11 @@ async fn idle_connections_of_one_client_shut_nobody_out() {
     drop(idle);
 }
 
-/// A request of `announced` bytes, of which `sent` come and then nothing.
+/// A request of `announced` bytes that stalls after `sent` bytes.
 async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     let head = Bytes::from([&[0][..], &announced.to_be_bytes()].concat());
-    // One field of bytes, long enough for all.
+    // One field of bytes, longer than any request here.
     let field = Bytes::from_static(&[0x0a, 0x80, 0x80, 0x80, 0x09]);
     let chunk = Bytes::from(vec![b'x'; 64 << 10]);
     let chunks = std::iter::repeat_n(chunk, sent / (64 << 10));
@@ -109,7 +109,7 @@ async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::
         .body(Body::new(body.boxed_unsync()))
         .unwrap();
     let call = channel.ready().await.unwrap().call(request);
-    // Its answer, a refusal, is of no interest.
+    // Its answer, a refusal, does not matter.
     tokio::spawn(async move { drop(call.await) });
     sender
 }
@@ -136,7 +136,7 @@ async fn half_sent_requests_are_held_within_a_budget() {
     }
     let grown = server.memory_high() - before;
     println!("grown by {} MiB; another client's slowest call took {slowest:?}", grown >> 20);
-    // What one client may have on its way, twice for buffers that grow, and the windows of its connections.
+    // One client's requests in transit, twice for growing buffers, and the windows of its connections.
     assert!(grown < 384 << 20, "{} MiB", grown >> 20);
     drop(open);
 }
@@ -175,7 +175,7 @@ async fn idle_sessions_of_one_client_shut_nobody_out() {
     until("their places are free", || server.metric("antares_calls_in_progress") < 1.5);
 }
 
-/// What is stored as a script and is none.
+/// Data to store as a script, which is not one.
 pub(crate) fn junk(number: u8, bytes: usize) -> Vec<u8> {
     let mut junk = vec![number; bytes];
     junk[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0");

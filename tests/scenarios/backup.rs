@@ -1,4 +1,4 @@
-//! docs/backup.md as a drill: what is kept is copied, everything is lost, and the copy serves.
+//! docs/backup.md as a drill: the data is copied, everything is lost, and the copy serves.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ use crate::{
     server::{Server, until},
 };
 
-/// One compile a script, and keys that a copy of the cache does not have.
+/// One compile per script, and keys outside the copy of the cache.
 fn sections(keys: &Path) -> String {
     format!("[compiler]\nbaseline = false\n[signing]\nkeys = {keys:?}\n")
 }
@@ -30,7 +30,7 @@ fn is_revoked(keys: &Path, name: &str) -> bool {
     String::from_utf8(output.stdout).unwrap().contains(&format!("{name}  revoked"))
 }
 
-/// How a run of `elf` ended, and whether its native code was at hand; none where it ran without any.
+/// Exit code of a run of `elf`, and whether its native code was cached; none if it ran without any.
 async fn run(client: &mut Client, elf: &[u8], argument: &str) -> (Option<i32>, Option<CacheUse>) {
     let answer = client.execute(stored(elf, &[argument], Tier::Auto)).await.unwrap();
     let is_native = answer.tiers.as_ref().is_some_and(|tiers| tiers.native_cycles > 0);
@@ -52,7 +52,7 @@ async fn a_copy_serves_when_everything_is_lost_and_brings_no_revoked_code_back()
     server.stop();
     copy(&Server::store(&data), &copied);
 
-    // After the copy was made, a script's code is revoked. Then the machine is lost.
+    // After the copy, a script's code is revoked. Then the machine is lost.
     let server = Server::start_with(&data, &sections(&keys));
     let name = Sha256Digest::of(&bad).to_string();
     let mut client = Client::connect(&server).await;
@@ -66,13 +66,13 @@ async fn a_copy_serves_when_everything_is_lost_and_brings_no_revoked_code_back()
     copy(&copied, &Server::store(&data));
     let server = Server::start_with(&data, &sections(&keys));
     let mut client = Client::connect(&server).await;
-    // Nothing is uploaded again, and nothing compiled.
+    // Nothing is uploaded or compiled again.
     assert_eq!(run(&mut client, &good, "-3").await, (Some(-3), Some(CacheUse::Hit)));
     assert!(is_revoked(&keys, &name));
     assert_eq!(run(&mut client, &bad, "10").await, (expected, None), "revoked stays revoked");
     server.stop();
 
-    // Without the keys, scripts are there all the same, and are compiled again.
+    // Without the keys, the scripts are still there, and are compiled again.
     fs::remove_dir_all(&keys).unwrap();
     let server = Server::start_with(&data, &sections(&keys));
     let mut client = Client::connect(&server).await;

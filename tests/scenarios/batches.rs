@@ -1,5 +1,5 @@
-//! One script with many inputs, in batches and in sessions: each as if it were alone; and callers that go
-//! away.
+//! One script with many inputs, in batches and sessions: each run is independent. Also clients that
+//! disconnect.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ use crate::{
 
 /// Inputs of the batch.
 const INPUTS: usize = 200;
-/// Inputs of the session: more than may wait.
+/// Inputs of the session: more than may be pending.
 const SESSION_INPUTS: u64 = 1000;
-/// Callers that go away, one after another.
+/// Clients that disconnect, one after another.
 const LEAVERS: usize = 15;
-/// How long the worker of a caller that went away may live on, at the median.
+/// Maximum median lifetime of a worker after its client disconnects.
 const FREE_WITHIN: Duration = Duration::from_millis(100);
 
 fn script(elf: &[u8]) -> v1::Script {
@@ -51,7 +51,7 @@ async fn a_batch_is_as_many_executions() {
     client.upload(&elf).await.unwrap();
     let args: Vec<String> = (0..INPUTS).map(|number| (number % 25).to_string()).collect();
     for tier in [Tier::Native, Tier::Interpreter] {
-        // What has to be compiled is compiled before the clock runs.
+        // Compiles before the clock starts.
         client.execute(stored(&elf, &["1"], tier)).await.unwrap();
         let started = Instant::now();
         let together = client.runner.execute_batch(batch(&elf, &args, tier)).await.unwrap().into_inner();
@@ -82,7 +82,7 @@ fn session_input(id: u64, arg: &str) -> v1::ExecuteSessionRequest {
     message(Message::Input(v1::SessionInput { id, input: Some(input(arg)) }))
 }
 
-/// A session that has begun, and where its inputs go.
+/// A started session, and the sender of its inputs.
 async fn session(
     client: &Client,
     first: v1::ExecuteSessionRequest,
@@ -108,13 +108,13 @@ async fn a_session_answers_in_order() {
         panic!("not started")
     };
     assert_eq!(started.fallback, "");
-    // One after another, each answered before the next is asked.
+    // One after another, each answered before the next is sent.
     for id in [7, 3] {
         inputs.send(session_input(id, "9")).await.unwrap();
         let (answered, verdict) = result(answers.message().await.unwrap());
         assert_eq!((answered, verdict.exit_code), (id, Some(9)));
     }
-    // All at once, while their answers are taken.
+    // All at once, while answers are read.
     let asked = Instant::now();
     let send = tokio::spawn(async move {
         for id in 0..SESSION_INPUTS {
@@ -137,7 +137,7 @@ async fn a_session_that_makes_no_sense_is_reported() {
     let (_inputs, mut answers) = session(&client, session_input(1, "1")).await;
     let status = answers.message().await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    // What came before is answered.
+    // Earlier inputs are answered.
     let (inputs, mut answers) = session(&client, start(&elf, None)).await;
     inputs.send(session_input(5, "5")).await.unwrap();
     inputs.send(start(&elf, None)).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_session_that_makes_no_sense_is_reported() {
     assert_eq!(result(answers.message().await.unwrap()).1.exit_code, Some(5));
     let status = answers.message().await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    // A caller that says nothing more has its time, and then is told that it is over.
+    // A silent client has its time, and then gets an error.
     let mut request = tonic::Request::new(tokio_stream::StreamExt::chain(
         tokio_stream::once(start(&elf, None)),
         tokio_stream::pending(),
@@ -157,7 +157,7 @@ async fn a_session_that_makes_no_sense_is_reported() {
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
 }
 
-/// Limits under which an endless script is stopped by nobody but its caller.
+/// Limits under which only the client can stop an endless script.
 fn endless_limits() -> v1::RunLimits {
     v1::RunLimits { max_cycles: Some(1_000_000_000_000), deadline_ms: Some(60_000), debug_bytes_max: None }
 }
@@ -193,13 +193,13 @@ async fn callers_that_go_away_free_their_workers_at_once() {
                 }
             }
         });
-        // Only a session takes them.
+        // Only a session accepts these messages.
         let _ = inputs.send(start(&elf, Some(endless_limits()))).await;
         let _ = inputs.try_send(session_input(1, ""));
         server.busy_worker("antares-run-worker");
         let left = Instant::now();
         call.abort();
-        // A caller that is gone sends nothing either.
+        // A client that has disconnected sends nothing either.
         drop(inputs);
         while busy() > 0.5 {
             assert!(left.elapsed() < PATIENCE, "a worker lives on without its caller");

@@ -1,4 +1,4 @@
-//! What one tenant runs and stores is nothing to another: neither told nor given, compiled nor charged.
+//! Isolation of tenants: one's runs and stored data are invisible to others, and cost them nothing.
 
 use std::{
     collections::BTreeMap,
@@ -39,21 +39,21 @@ fn executes_witness() -> Vec<u8> {
     elf(&words)
 }
 
-/// Counts down from 2^20 and exits with 0; each number is another program.
+/// Counts down from 2^20 and exits with 0; each number is a different program.
 fn countdown(number: i32) -> Vec<u8> {
     let count = [encode::u(0x37, 5, 1 << 20), encode::i(0x13, 0, 5, 5, -1), encode::b(1, 5, 0, -4).unwrap()];
     elf(&[&count[..], &[li(6, number), li(10, 0), li(17, 93), 0x73]].concat())
 }
 
-/// A transaction whose lock executes `program`, which is in a witness alone.
+/// A transaction whose lock executes `program`, which is only in a witness.
 fn with_witness(program: &[u8]) -> v1::VerifyTransactionRequest {
-    // In version 2 exec is the scheduler's, which names what it loads.
+    // In version 2, the scheduler implements exec and names what it loads.
     let mut mock = locked_by(&[executes_witness().into()], ScriptHashType::Data2);
     mock.tx = mock.tx.as_builder().witnesses(vec![packed::Bytes::from(program.to_vec())]).build();
     verification(json(mock), Tier::Auto)
 }
 
-/// Why a program of the answer was interpreted, if it was.
+/// Why a program was interpreted, if it was.
 fn why(answer: &v1::VerifyTransactionResponse, program: &[u8]) -> Option<String> {
     assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
     let digest = Sha256Digest::of(program).to_string();
@@ -80,13 +80,13 @@ async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock
         let script_sha256 = Sha256Digest::of(&private).to_string();
         let got = b.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await;
         assert_eq!(got.unwrap_err().code(), tonic::Code::NotFound);
-        // It is new to b, whoever has run it.
+        // It is new to b, although a has run it.
         let first = b.verify(with_witness(&private)).await.unwrap();
         assert_eq!(why(&first, &private).as_deref(), Some("new"), "{first:?}");
     }
 }
 
-/// A transaction of `lock`, whose bytes are uploaded or come along.
+/// A transaction of `lock`, whose bytes are uploaded or sent inline.
 fn by_fields(lock: &[u8], vm: ScriptHashType, is_sent: bool) -> v1::VerifyTransactionRequest {
     let mut fields = fields(&locked(&[lock.to_vec().into()], vm));
     let cell = fields.cell_deps[0].cell.as_mut().unwrap();
@@ -141,7 +141,7 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
     }
 }
 
-/// The first uploads of a tenant meet before anybody has counted what it has.
+/// A tenant's first uploads arrive before its usage is counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_at_once_stay_within_the_quota() {
     const UPLOADS: u8 = 16;
@@ -162,7 +162,7 @@ async fn uploads_at_once_stay_within_the_quota() {
     }
 }
 
-/// What tenant `b` hears and pays for its own scripts, and hears of `others`; without times and names of runs.
+/// What tenant `b` gets and is charged for its own scripts, and gets for `others`; no times and run names.
 async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) -> String {
     let paid = || {
         let reported = server.get("/metrics");
@@ -193,7 +193,7 @@ async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) 
     )
 }
 
-/// All that a tenant can ask for `script` and its hash, which is `b`'s too, and for a program of its own.
+/// All requests of a tenant about `script` and its hash, which is also `b`'s, and about its own program.
 async fn asks_for_all(server: &Server, token: &str, a: &mut Tenant, script: &[u8], own: &[u8]) {
     let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
     for file in &set.file {
@@ -225,7 +225,7 @@ async fn asks_for_all(server: &Server, token: &str, a: &mut Tenant, script: &[u8
     assert!(!profiles.scripts.is_empty());
 }
 
-/// What tells `countdown(number)` from the other ones.
+/// Bytes that distinguish `countdown(number)`.
 fn mark(number: i32) -> Vec<u8> {
     [li(6, number), li(10, 0), li(17, 93), 0x73].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -249,8 +249,8 @@ fn holds<const N: usize>(pid: u32, marks: &[Vec<u8>; N]) -> [bool; N] {
     marks.each_ref().map(|mark| parts.iter().any(|part| part.windows(16).any(|bytes| bytes == mark)))
 }
 
-/// While a program of a new tenant runs without end under the lock that all have, its worker has none of
-/// `marks`, which are others'.
+/// Runs a new tenant's endless program under the shared lock; asserts that its worker has none of `marks`,
+/// which belong to others.
 async fn assert_worker_is_own(server: &Server, tenant: Tenant, marks: [i32; 3]) {
     const OWN: i32 = 9;
     // A jump to itself before its mark.
@@ -276,7 +276,7 @@ async fn all_that_one_tenant_asks_changes_nothing_for_another() {
         let (run, private, others) = (countdown(1), countdown(2), countdown(3));
         b.upload(&run).await.unwrap();
         b.compile(&run).await.unwrap();
-        // Until all is native and nothing more is learnt.
+        // Until all is native and no hints are new.
         let (mut first, end) = (String::new(), Instant::now() + PATIENCE);
         loop {
             assert!(Instant::now() < end, "{first}");
@@ -291,11 +291,11 @@ async fn all_that_one_tenant_asks_changes_nothing_for_another() {
         let second = heard(&server, &mut b, [&run, &private], &others).await;
         assert_eq!(first, second, "{tenants}");
         let (private_to_a, end) = (countdown(5), Instant::now() + PATIENCE);
-        // Until a worker of its own has the native code, and waits for more.
+        // Until one of its own workers is idle with the native code.
         while why(&a.verify(with_witness(&private_to_a)).await.unwrap(), &private_to_a).is_some() {
             assert!(Instant::now() < end, "it stays interpreted");
         }
-        // One that needs nothing but the lock: a worker of any other has that.
+        // This tenant needs only the lock, which every other worker has.
         let new = Tenant::connect(&server, &issuer, "c").await;
         assert_worker_is_own(&server, new, [2, 3, 5]).await;
     }

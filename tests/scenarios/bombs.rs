@@ -1,5 +1,5 @@
-//! Scripts that are costly to compile, a kind each: within the compiler's limits, told once, and no matter to
-//! anybody else.
+//! Scripts that are costly to compile, one of each kind: within the compiler's limits, reported once, and
+//! without effect on others.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,11 @@ use crate::{
     server::Server,
 };
 
-/// Processor time of a compile, as configured here.
+/// Configured processor time of a compile.
 const LIMIT: Duration = Duration::from_secs(20);
-/// What a call may take beside its compile: the queue before it, the run in the interpreter, and a machine
-/// that others use.
+/// Time of a call besides its compile: the queue, the run in the interpreter, and a busy machine.
 const BESIDE: Duration = Duration::from_secs(40);
-/// Memory that the server's own process may have had, bytes.
+/// Maximum memory of the server's own process, bytes.
 const MEMORY_MAX: u64 = 256 << 20;
 
 const START: u64 = 0x1_0000;
@@ -38,14 +37,14 @@ fn exit() -> [u32; 3] {
     [encode::i(0x13, 0, 10, 0, 5), encode::i(0x13, 0, 17, 0, 93), 0x73]
 }
 
-/// Additions in a line, nearly as many as fit into guest memory.
+/// Consecutive additions, nearly as many as fit into guest memory.
 fn long_block() -> Vec<u8> {
     let mut words: Vec<u32> = (0..700_000).map(|number| encode::i(0x13, 0, 6, 6, number % 7)).collect();
     words.extend(exit());
     elf(&words, None)
 }
 
-/// Blocks that each may be skipped, in one function.
+/// Blocks that may each be skipped, in one function.
 fn many_blocks() -> Vec<u8> {
     let mut words: Vec<u32> = Vec::new();
     for _ in 0..200_000 {
@@ -55,7 +54,7 @@ fn many_blocks() -> Vec<u8> {
     elf(&words, None)
 }
 
-/// Loops in loops, some hundreds deep, each of one pass.
+/// Nested loops, some hundreds deep, each of one iteration.
 fn deep_loops() -> Vec<u8> {
     const DEPTH: usize = 450;
     let mut words = vec![encode::i(0x13, 0, 6, 6, 1); DEPTH];
@@ -67,7 +66,7 @@ fn deep_loops() -> Vec<u8> {
     elf(&words, None)
 }
 
-/// Functions of two instructions, each with a name.
+/// Named functions of two instructions.
 fn many_functions() -> Vec<u8> {
     const COUNT: u64 = 200_000;
     let mut words = exit().to_vec();
@@ -106,7 +105,7 @@ fn calls_of_calls() -> Vec<u8> {
     elf(&words, None)
 }
 
-/// What a bomb may cost: an answer in time, once; and nobody else anything.
+/// Asserts the cost of a bomb: one answer in time, and no effect on others.
 async fn is_contained(name: &str, bomb: &[u8]) {
     let data = tempfile::tempdir().unwrap();
     let limit = LIMIT.as_millis();
@@ -153,7 +152,7 @@ async fn is_contained(name: &str, bomb: &[u8]) {
         }
     };
     println!("{name}: {} KiB, {reported} after {took:?}", bomb.len() >> 10);
-    // It is known from now on, and runs without native code all the same.
+    // The result is remembered, and it still runs without native code.
     let before = compiles();
     let run = client.execute(inline(bomb, &[], Tier::Auto)).await.unwrap();
     assert_eq!(exit_code(&run), Some(5), "{name}: {run:?}");

@@ -1,5 +1,5 @@
 //! A page in a real browser, from another origin than the service: it verifies, runs, reads streams and
-//! errors, as JSON and as gRPC-web; and a page that nobody named reads nothing.
+//! errors, as JSON and as gRPC-web. A page from an unlisted origin can read nothing.
 
 use std::{
     os::unix::process::CommandExt as _,
@@ -25,10 +25,10 @@ use crate::{
     transactions::example,
 };
 
-/// What the page does; it tells what came of it to the place that it is from.
+/// The page; it reports its results to its origin.
 const PAGE: &str = include_str!("browser.html");
 
-/// Where a page comes from, and what it tells.
+/// The origin of a page, and the reported results.
 struct Origin {
     url: String,
     reported: Receiver<Value>,
@@ -36,7 +36,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// Serves once it knows where the service is.
+    /// Serves as soon as the service's address is known.
     fn new() -> Self {
         let ((tell, reported), api) = (channel(), Arc::<OnceLock<String>>::default());
         let served = api.clone();
@@ -44,7 +44,7 @@ impl Origin {
         Self { url, reported, api }
     }
 
-    /// What its page tells in a browser, where the service is at `api`.
+    /// Results of the page in a browser, with the service at `api`.
     fn browse(&self, api: &str) -> Value {
         self.api.set(api.to_owned()).unwrap();
         let _browser = Browser::open(&self.url);
@@ -52,12 +52,12 @@ impl Origin {
     }
 }
 
-/// A page, with a body that a browser shows.
+/// A page with a body for a browser.
 pub(crate) fn page(body: impl Into<Vec<u8>>) -> Response {
     Response { status: 200, headers: "content-type: text/html\r\n".to_owned(), body: body.into() }
 }
 
-/// The answer to what a browser requests of the pages here.
+/// The response to a browser's request for a page.
 fn answer(request: &Request, api: &str, tell: &Sender<Value>) -> Response {
     page(match request.target().0 {
         "/" => PAGE.replace("API", api).into_bytes(),
@@ -86,7 +86,7 @@ fn session() -> String {
     format!("{}\n{input}\n", json!({ "start": { "script": { "elf": script } } }))
 }
 
-/// Chromium with a profile of its own, without a window.
+/// Chromium with its own profile, without a window.
 pub(crate) struct Browser {
     process: Child,
     _profile: tempfile::TempDir,

@@ -17,7 +17,7 @@ use tonic_types::StatusExt as _;
 
 use crate::server::Server;
 
-/// Length of the chunks that are sent.
+/// Length of uploaded chunks.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Connections to both services.
@@ -40,7 +40,7 @@ impl Client {
         })
     }
 
-    /// Uploads `bytes`, all as it should be.
+    /// Uploads `bytes` correctly.
     pub(crate) async fn upload(&mut self, bytes: &[u8]) -> Result<v1::UploadResponse, Status> {
         let (sha256, size_bytes) = (Sha256Digest::of(bytes).to_string(), bytes.len() as u64);
         let header = v1::BlobHeader { sha256, size_bytes, ..Default::default() };
@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-/// A server with these sections of configuration on data of its own, and a client of it.
+/// A server with these configuration sections and its own data, and a client of it.
 pub(crate) async fn serving(sections: &str) -> (TempDir, Server, Client) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(&data, sections);
@@ -73,7 +73,7 @@ pub(crate) async fn serving(sections: &str) -> (TempDir, Server, Client) {
     (data, server, client)
 }
 
-/// Runs an ELF that travels with the request.
+/// Runs an ELF sent inline.
 pub(crate) fn inline(elf: &[u8], args: &[&str], tier: v1::Tier) -> v1::ExecuteRequest {
     request(v1::script::Source::Elf(Bytes::copy_from_slice(elf)), args, tier)
 }
@@ -103,17 +103,15 @@ pub(crate) fn verification(json: impl Into<Vec<u8>>, tier: v1::Tier) -> v1::Veri
     v1::VerifyTransactionRequest { transaction, tier: tier.into(), ..Default::default() }
 }
 
-/// A transaction in that JSON, whose lock is the first of `deps`.
+/// The same JSON for a transaction whose lock is the first of `deps`.
 pub(crate) fn locked(deps: &[Bytes], hash_type: ScriptHashType) -> Vec<u8> {
     json(locked_by(deps, hash_type))
 }
 
-/// The reason that a status carries.
 pub(crate) fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map_or_else(String::new, |info| info.reason.clone())
 }
 
-/// Exit code of an answer.
 #[track_caller]
 pub(crate) fn exit_code(response: &v1::ExecuteResponse) -> Option<i32> {
     response.verdict.as_ref().and_then(|verdict| verdict.exit_code)

@@ -1,5 +1,5 @@
-//! Three compilers and several runners as processes of their own, with one shared tier: equal scripts meet in
-//! one compile, and whoever is killed is missed by nobody.
+//! Three compilers and several runners as separate processes with a shared tier: concurrent requests for a
+//! script share one compile, and no killed process is missed.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -18,10 +18,10 @@ use crate::{
     server::{BUSY_TICKS, PATIENCE, Server, processor_ticks, signal, until},
 };
 
-/// Clients that ask for the same script at once, in all.
+/// Total number of clients that request the same script at once.
 const CLIENTS: usize = 1_000;
 
-/// Rounds of kills; more by `ANTARES_KILL_ROUNDS`.
+/// Rounds of kills; `ANTARES_KILL_ROUNDS` sets more.
 const ROUNDS: u64 = 12;
 
 fn shared(url: &str) -> String {
@@ -38,7 +38,7 @@ fn compiler(data: &TempDir, sections: &str) -> Server {
 
 fn runner_sections(compilers: &[String]) -> String {
     let urls: Vec<_> = compilers.iter().map(|address| format!("http://{address}")).collect();
-    // One thousand clients of one machine are one peer, and one tenant.
+    // One thousand clients on one machine are one peer and one tenant.
     let limits = "[listen]\ncalls_max = 4000\n";
     let queue = format!("queue_max = 2000\ncompiler_url = \"{}\"\n", urls.join(","));
     format!("{limits}[runner]\n{queue}")
@@ -69,7 +69,7 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
     let sections = in_folder(&tier);
     let compilers = [&one, &two, &three].map(|data| compiler(data, &sections));
     let addresses: Vec<_> = compilers.iter().map(|server| server.address.clone()).collect();
-    // The list's order says nothing.
+    // The order of the list does not matter.
     let turned: Vec<_> = addresses.iter().rev().cloned().collect();
     let runners = [runner(&first, &addresses), runner(&second, &turned)];
     let clients = [Client::connect(&runners[0]).await, Client::connect(&runners[1]).await];
@@ -89,15 +89,13 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
     }
 }
 
-/// A compile that takes long enough to be killed.
+/// A compile that takes long enough for a kill.
 const LONG: &str = "sphincs-imc";
 
-/// Clients of which each makes as many calls as its own budget for failures lets it make again, if all are
-/// lost at once.
+/// Clients. Each makes as many calls as its retry budget covers if all are lost at once.
 const CLIENTS_OF_MANY: usize = 40;
 
-/// A thousand calls for one script that is new, by clients that ask again as documented. They are all
-/// answered.
+/// A thousand calls for one new script, by clients with documented retries. All are answered.
 async fn a_thousand_calls(runner: &Server, elf: &Bytes) {
     let clients = (0..CLIENTS_OF_MANY).map(|_| {
         let url = format!("http://{}", runner.address);
@@ -110,12 +108,12 @@ async fn a_thousand_calls(runner: &Server, elf: &Bytes) {
         clients[number % CLIENTS_OF_MANY].execute(Script::Elf(elf.clone()), request)
     });
     for answer in futures_util::future::join_all(calls).await {
-        // It would take long; that it runs is enough.
+        // The run would take long; it is enough that it starts.
         assert_eq!(answer.unwrap().verdict.unwrap().outcome(), Outcome::CyclesExceeded);
     }
 }
 
-/// Kills whoever compiles, once it is at it: its worker, or the whole server. Says which server it was.
+/// Kills the process that compiles: its worker, or the whole server. Returns the server's index.
 async fn kill_the_leader(compilers: &mut [Server], is_whole_server: bool) -> usize {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -159,12 +157,12 @@ async fn a_thousand_clients_whose_compile_is_killed_make_one_more() {
     }
 }
 
-/// The same script with other bytes behind it: new to everybody.
+/// The same script with other trailing bytes: new to all.
 fn variant(elf: &[u8], round: u64, number: u64) -> Vec<u8> {
     [elf, &round.to_le_bytes(), &number.to_le_bytes()].concat()
 }
 
-/// Has one of the compilers acknowledge that it has the artifact of `elf`.
+/// Returns when a compiler acknowledges the artifact of `elf`.
 async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
     let started = Instant::now();
     for address in addresses.iter().cycle() {
@@ -177,7 +175,7 @@ async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
             script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
             ..CompileRequest::default()
         };
-        // As documented: what is not stored is uploaded, what is busy or gone is asked again.
+        // As documented: uploads what is missing, and retries if the server is busy or gone.
         if client.upload(elf).await.is_ok()
             && let Ok(compiled) = client.compiler.compile(request).await
         {
@@ -187,7 +185,7 @@ async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
     unreachable!("a cycle has no end")
 }
 
-/// Three compilers and four runners behind a proxy, each of which can be ended and started again.
+/// Three compilers and four runners behind a proxy, each of which can be stopped and restarted.
 struct Cluster {
     compilers: Vec<Option<Server>>,
     runners: Vec<Option<Server>>,
@@ -200,7 +198,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// With a shared tier at `url`; `environment` is that of the compilers.
+    /// With a shared tier at `url`; `environment` is the compilers'.
     fn start(url: &str, environment: &str) -> Self {
         let data = folders::<7>();
         for data in &data[..3] {
@@ -231,12 +229,12 @@ impl Cluster {
         }
     }
 
-    /// The place of member `number`: compilers first.
+    /// The slot of member `number`: compilers first.
     fn member(&mut self, number: usize) -> &mut Option<Server> {
         if number < 3 { &mut self.compilers[number] } else { &mut self.runners[number - 3] }
     }
 
-    /// Has member `number` serve again, where it was.
+    /// Restarts member `number` at its address.
     fn revive(&mut self, number: usize) {
         let (program, address, sections) = if number < 3 {
             ("antares-compiler-svc", &self.compiler_addresses[number], &self.sections[0])
@@ -248,14 +246,14 @@ impl Cluster {
     }
 }
 
-/// One call as any client makes it. It must go well.
+/// One call of an ordinary client. It must succeed.
 async fn call(client: &antares_client::Client, elf: Vec<u8>, argument: u64) {
     let request = v1::ExecuteRequest { text_args: vec![argument.to_string()], ..Default::default() };
     let answer = client.execute(Script::Elf(Bytes::from(elf)), request).await.unwrap();
     assert_eq!(exit_code(&answer), Some(i32::try_from(argument).unwrap()));
 }
 
-/// A cluster of which one process is killed in each round. `meanwhile` is told the round before it.
+/// Kills one process of a cluster in each round. Calls `meanwhile` with the round first.
 async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64)) {
     let mut cluster = Cluster::start(url, environment);
     let (elf, mut kept) = (guests::bytes("exit-imc").unwrap(), Vec::new());
@@ -282,7 +280,7 @@ async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64
 
 /// A new compiler with the same tier has every artifact of `kept`.
 async fn nothing_is_lost(cluster: &Cluster, url: &str, environment: &str, kept: &[(Vec<u8>, String)]) {
-    // Whoever has it on its disk alone gives it to the others once it is asked for.
+    // A compiler that alone has an artifact on its disk shares it on request.
     for (elf, key) in kept {
         for address in &cluster.compiler_addresses {
             let mut client = Client::connect_to(address).await.unwrap();
@@ -318,7 +316,7 @@ async fn whoever_is_killed_is_missed_by_nobody() {
     kills(&s3::url(tier.path()), "", rounds(), |_| {}).await;
 }
 
-/// It is stopped for the third quarter: it accepts connections and says nothing.
+/// The store stops for the third quarter: it accepts connections and does not respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_store_that_stops_for_a_while_loses_nothing() {
     let Some(s3) = S3::start(Maker::Moto) else { return };
@@ -333,8 +331,7 @@ async fn an_object_store_that_stops_for_a_while_loses_nothing() {
     .await;
 }
 
-/// Every process is told to end and is started again, one after the other, while calls come all the time:
-/// with new scripts too.
+/// Restarts every process one by one under continuous calls, including calls with new scripts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_call() {
     let tier = tempfile::tempdir().unwrap();

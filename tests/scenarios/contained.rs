@@ -1,5 +1,5 @@
-//! A generator that is wrong once: its library is signed and stored as any other, with all checks of
-//! addresses left out. The run ends as a violation, loudly, and from then on the script is interpreted.
+//! A faulty generator: its library is signed and stored like any other, but without address checks. The run
+//! ends as a violation, loudly, and the script is interpreted from then on.
 #![allow(clippy::cast_possible_truncation, reason = "addresses of a small library, on 64 bits")]
 
 use std::os::unix::fs::symlink;
@@ -16,25 +16,25 @@ use crate::{
     server::Server,
 };
 
-/// One compile a script, so that it is known which.
+/// One compile per script, so that its generator is known.
 pub(crate) const SECTIONS: &str = "[compiler]\nbaseline = false\n";
 
-/// Loads from an address far beyond memory: that of an argument, times a million.
+/// Loads from an address far beyond memory: its argument's, times a million.
 const STRAY: &str = ".globl _start\n_start:\n ld a0, 8(sp)\n slli a0, a0, 20\n ld a1, 0(a0)\n andi a0, a1, 1\n li a7, 93\n ecall\n";
 
-/// What the script below exits with.
+/// Exit code of the script below.
 const RIGHT: u32 = 77;
 
-/// Exits with a constant: nothing that is wrong with it goes beyond guest memory.
+/// Exits with a constant: errors in it do not leave guest memory.
 pub(crate) const CONSTANT: &str = ".globl _start\n_start:\n li a0, 77\n li a7, 93\n ecall\n";
 
-/// Bytes of an entry behind the library: the manifest, its length, what an entry ends with.
+/// Bytes of an entry after the library: the manifest, its length, and the trailer.
 fn manifest_bytes(entry: &[u8]) -> usize {
     let at = entry.len() - 8;
     8 + u32::from_le_bytes(entry[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// Makes nothing of each conditional branch to the trap of a failed check. Gives how many there were.
+/// Replaces each conditional branch to the trap of a failed check by no-ops. Returns their number.
 fn leave_checks_out(library: &mut [u8]) -> usize {
     let code = code(library);
     let decoder = Decoder::with_ip(64, &library[code.clone()], code.start as u64, DecoderOptions::NONE);
@@ -51,7 +51,7 @@ fn leave_checks_out(library: &mut [u8]) -> usize {
     branches.len()
 }
 
-/// Where the code of `library` is.
+/// Range of the code of `library`.
 pub(crate) fn code(library: &[u8]) -> std::ops::Range<usize> {
     let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
     let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn code(library: &[u8]) -> std::ops::Range<usize> {
     number(code + 8)..number(code + 8) + number(code + 32)
 }
 
-/// Writes one constant of the code in the place of another. Gives how often.
+/// Replaces a constant in the code. Returns the number of replacements.
 pub(crate) fn mistake_a_constant(library: &mut [u8]) -> usize {
     let (right, wrong) = (RIGHT.to_le_bytes(), (RIGHT + 1).to_le_bytes());
     let places: Vec<_> = code(library).filter(|at| library[*at..].starts_with(&right)).collect();
@@ -69,12 +69,12 @@ pub(crate) fn mistake_a_constant(library: &mut [u8]) -> usize {
     places.len()
 }
 
-/// The stored library of `elf` after `change`, signed with the service's own key.
+/// Changes the stored library of `elf` with `change`, signed with the service's own key.
 pub(crate) fn spoil(data: &tempfile::TempDir, elf: &[u8], change: impl FnOnce(&mut [u8]) -> usize) {
     spoil_claiming(data, elf, change, |_| {});
 }
 
-/// The same, with a manifest that claims what `claim` makes of it. Gives the digest of the library.
+/// The same, with a manifest changed by `claim`. Returns the digest of the library.
 pub(crate) fn spoil_claiming(
     data: &tempfile::TempDir,
     elf: &[u8],
@@ -118,7 +118,7 @@ async fn checks_that_were_left_out_cost_one_run() {
     assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
     assert_eq!(server.metric("antares_sandbox_violations_total{role=\"run\"}"), 1.0);
     assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
-    // From then on it is right again, if slower.
+    // From then on, the result is correct but slower.
     let again = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
     assert_eq!((again.verdict.unwrap(), again.fallback.as_str()), (verdict, "quarantined"));
     assert!(client.execute(stored(&elf, &["x"], Tier::Native)).await.is_err());
@@ -137,7 +137,7 @@ async fn what_the_optimiser_only_claims_is_compiled_without_it() {
     let mut client = Client::connect(&server).await;
     let elf = guests::assemble(STRAY).unwrap();
     client.upload(&elf).await.unwrap();
-    // Native code all the same, and with the check of the stray address.
+    // The native tier still works, with the check of the stray address.
     let native = client.execute(stored(&elf, &["x"], Tier::Native)).await.unwrap();
     let interpreted = client.execute(stored(&elf, &["x"], Tier::Interpreter)).await.unwrap();
     assert_eq!(native.verdict.as_ref().unwrap().outcome(), Outcome::Error);

@@ -1,5 +1,5 @@
-//! Failed runs and transactions whose callers ask why: the same words as on the command line, made behind the
-//! fence, within limits, at the caller's expense.
+//! Diagnoses that clients request for failed runs and transactions: the same text as on the command line,
+//! computed in the sandbox, within limits, at the client's expense.
 
 use std::time::Duration;
 
@@ -18,12 +18,11 @@ use tonic::Request;
 
 use crate::client::{self, exit_code, inline, locked, serving};
 
-/// Diagnoses of one batch.
+/// Limit of diagnoses in one batch.
 const OF_BATCH: usize = 8;
-/// Bytes of a diagnosis.
+/// Limit of a diagnosis, bytes.
 const BYTES_MAX: usize = 256 << 10;
 
-/// An endless loop.
 const ENDLESS: &str = ".globl _start\n_start: j _start\n";
 
 fn asking(elf: &[u8], args: &[&str], tier: Tier) -> v1::ExecuteRequest {
@@ -40,7 +39,7 @@ fn verification(json: Bytes) -> v1::VerifyTransactionRequest {
     v1::VerifyTransactionRequest { diagnosis: true, ..client::verification(json, Tier::Auto) }
 }
 
-/// What a diagnosis says; it is one.
+/// Text of the diagnosis, which must exist.
 #[track_caller]
 fn read(diagnosis: Option<&v1::Diagnosis>) -> Diagnosis {
     let reported = diagnosis.expect("it failed");
@@ -71,12 +70,12 @@ async fn a_failed_run_says_why_and_pays_for_it() {
         assert!(why.source.is_empty() && !why.is_shortened);
     }
     assert_eq!((cycles(), reported("told")), (5.0 * of_one, 2.0), "both runs are charged");
-    // One that is stripped has the same address.
+    // A stripped script has the same address.
     let stripped = failing("RETURNED", true).unwrap();
     let answer = client.execute(asking(&stripped, &[], Tier::Auto)).await.unwrap();
     let why = read(answer.diagnosis.as_ref());
     assert!(!why.has_names && why.summary.contains("decided in fn_0x"), "{}", why.summary);
-    // What succeeds is run once.
+    // A successful script runs once.
     let before = cycles();
     let answer =
         client.execute(asking(&guests::bytes("exit-imc").unwrap(), &["0"], Tier::Auto)).await.unwrap();
@@ -110,7 +109,7 @@ async fn a_failed_transaction_says_why() {
     let answer = client.verify(verification(json("NO_WITNESS", true))).await.unwrap();
     let why = read(answer.diagnosis.as_ref());
     assert!(!why.has_names && why.system_call.is_some(), "{}", why.summary);
-    // One that is accepted has none; nor has one whose caller does not ask.
+    // An accepted transaction has none; nor has one without a request for it.
     let good = locked(&[guests::bytes("exit-imc").unwrap().into()], ScriptHashType::Data2);
     let answer = client.verify(verification(good.into())).await.unwrap();
     assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Ok, None));
@@ -119,7 +118,7 @@ async fn a_failed_transaction_says_why() {
     assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Failed, None));
 }
 
-/// A script that calls itself under a long name, writes in each call, and fails.
+/// A script that calls itself under a long name, prints in each call, and fails.
 fn verbose() -> Vec<u8> {
     let name = format!("long_{}", "x".repeat(500));
     let text = format!(
@@ -135,7 +134,7 @@ fn verbose() -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_reported_is_bounded_in_bytes_and_time() {
     let (_data, server, mut client) = serving("").await;
-    // Names and calls of half a megabyte; and more output than the answer may have.
+    // Half a megabyte of names and calls, and more output than a response may have.
     let elf = verbose();
     let limits = v1::RunLimits { debug_bytes_max: Some(1000), ..Default::default() };
     let answer = client
@@ -147,7 +146,7 @@ async fn what_is_reported_is_bounded_in_bytes_and_time() {
     let why = read(answer.diagnosis.as_ref());
     assert!(why.is_shortened, "{} bytes", answer.diagnosis.unwrap().json.len());
     assert_eq!(why.ending.exit_code, Some(5));
-    // A run that the interpreter takes longer for than there is time has its verdict all the same.
+    // If too little time remains for the interpreter, the verdict is still returned.
     let endless = guests::assemble(ENDLESS).unwrap();
     let limits = v1::RunLimits { max_cycles: Some(3_000_000_000), ..Default::default() };
     let asked = v1::ExecuteRequest { limits: Some(limits), ..asking(&endless, &[], Tier::Native) };
@@ -155,17 +154,17 @@ async fn what_is_reported_is_bounded_in_bytes_and_time() {
     asked.set_timeout(Duration::from_secs(60));
     let answer = client.runner.execute(asked).await.unwrap().into_inner();
     assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::CyclesExceeded);
-    // A fast machine is through with it in that time.
+    // A fast machine may finish in time.
     let missing = answer.diagnosis.unwrap().missing;
     assert!(["deadline", ""].contains(&missing.as_str()), "{missing}");
     let late = if missing.is_empty() { 0.0 } else { 1.0 };
-    // One that nothing is left of cannot be told about.
+    // Without remaining time, no diagnosis is possible.
     let limits = v1::RunLimits { deadline_ms: Some(1), ..Default::default() };
     let asked = v1::ExecuteRequest { limits: Some(limits), ..asking(&endless, &[], Tier::Native) };
     let answer = client.execute(asked).await.unwrap();
     assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::DeadlineExceeded);
     assert_eq!(answer.diagnosis.unwrap().missing, "unfinished");
-    // What the VM does not even load has run nothing.
+    // A file that the VM does not load has not run.
     let answer = client.execute(asking(b"no ELF", &[], Tier::Interpreter)).await.unwrap();
     assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::Error);
     assert_eq!(answer.diagnosis.unwrap().missing, "nothing_ran");
@@ -180,7 +179,7 @@ async fn what_is_reported_is_bounded_in_bytes_and_time() {
     }
 }
 
-/// Results of a batch or a session as whether they failed, and what is told of that.
+/// Failed or not for each result of a batch or session, with its diagnosis.
 #[track_caller]
 fn first_few(results: &[v1::BatchResult]) {
     let mut reported = 0;
@@ -214,7 +213,7 @@ async fn batches_and_sessions_tell_of_the_first_few() {
     first_few(&client.runner.clone().execute_batch(batch).await.unwrap().into_inner().results);
     let silent = client.runner.clone().execute_batch(silent).await.unwrap().into_inner();
     assert!(silent.results.iter().all(|result| result.diagnosis.is_none()));
-    // One input at a time is the first of its few.
+    // Inputs sent one by one are each within the limit.
     let start = v1::SessionStart { script, diagnosis: true, ..Default::default() };
     let (send, messages) = tokio::sync::mpsc::channel(32);
     send.send(v1::ExecuteSessionRequest { message: Some(Input::Start(start)) }).await.unwrap();
@@ -261,7 +260,7 @@ async fn transactions_of_a_batch_and_a_session_are_reported_too() {
     assert_eq!((missing.len(), whole.len()), (2, OF_BATCH));
     assert!(missing.iter().all(|diagnosis| diagnosis.missing == "too_many"));
     assert!(whole.iter().all(|diagnosis| diagnosis.summary.contains("exit code -5")));
-    // A session tells of all of them.
+    // A session diagnoses all of them.
     let start = v1::VerifySessionRequest { message: Some(Message::Start(shared)) };
     let transactions =
         (0..10).map(|id| v1::VerifySessionRequest { message: Some(Message::Transaction(one(id))) });

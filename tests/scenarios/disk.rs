@@ -1,5 +1,5 @@
-//! `antares serve` on a disk that is full, fails or is slow, and without descriptors: callers have their
-//! answers, with the status that the documentation says, and all is well again without a restart.
+//! `antares serve` on a disk that is full, fails or is slow, and without descriptors: clients get their
+//! answers with the documented status, and the server recovers without a restart.
 
 #[allow(dead_code, reason = "each test needs a part of it")]
 #[path = "../../cache/tests/disk/plan.rs"]
@@ -26,7 +26,7 @@ use crate::{
     server::{PATIENCE, Server, until},
 };
 
-/// Every write that may fail, one after the other, up to this one; each costs a server some compiles.
+/// End of the range of failing operations; each fault costs a server some compiles.
 const FAULTS: u64 = 40;
 
 /// A server whose store is on `disk`.
@@ -39,12 +39,12 @@ fn start(disk: &Disk, data: &TempDir, sections: &str) -> Server {
     Server::start_with(data, sections)
 }
 
-/// A guest, changed so that it is another script that does the same.
+/// A guest modified into a different script with equal behaviour.
 fn variant(number: u64) -> Vec<u8> {
     [guests::bytes("exit-imc").unwrap(), number.to_le_bytes().to_vec()].concat()
 }
 
-/// Statuses that callers of a store in trouble may see, as the proto files say.
+/// Statuses that clients of a failing store may see, as documented in the proto files.
 #[track_caller]
 fn is_documented(status: &Status, what: &str) {
     let known = [(Code::ResourceExhausted, "STORE_FULL"), (Code::NotFound, "SCRIPT_NOT_FOUND")];
@@ -57,8 +57,7 @@ async fn compile(client: &mut Client, elf: &[u8]) -> Result<v1::CompileResponse,
     Ok(client.compiler.compile(request).await?.into_inner())
 }
 
-/// Runs and compiles while the disk has a fault: every script that comes with its call is answered, whatever
-/// the store does.
+/// Runs and compiles during a fault: every inline script is answered, whatever the store does.
 async fn goes_on(client: &mut Client, number: u64, what: &str) {
     let elf = variant(number);
     let answer = client.execute(inline(&elf, &["5"], Tier::Native)).await;
@@ -87,7 +86,7 @@ async fn stores_again(client: &mut Client, number: u64, what: &str) {
     }
 }
 
-/// At each of these operations in turn: `once`, and then some for good.
+/// For each of these operations: one fault in the range `once`, then some permanent ones.
 async fn at_each(kinds: u64, errno: u64, once: std::ops::Range<u64>) {
     let (disk, data) = (Disk::new(), tempfile::tempdir().unwrap());
     let server = start(&disk, &data, "[compiler]\nbaseline = false\n");
@@ -106,7 +105,7 @@ async fn at_each(kinds: u64, errno: u64, once: std::ops::Range<u64>) {
         disk.behave(kinds);
         stores_again(&mut client, number + 2, &what).await;
         number += 3;
-        // What was stored before may be gone, and is never another.
+        // Earlier data may be gone, but is never wrong.
         let answer = client.execute(inline(&kept, &["7"], Tier::Native)).await;
         assert_eq!(exit_code(&answer.unwrap_or_else(|status| panic!("{what}: {status}"))), Some(7), "{what}");
         until("the server is ready", || server.is_ready());
@@ -138,11 +137,11 @@ async fn a_disk_that_refuses_costs_no_answer() {
     }
 }
 
-/// A file system in memory under the store of a server.
+/// A memory file system under the store of a server.
 struct Volume(PathBuf);
 
 impl Volume {
-    /// None, and says why, where none can be mounted.
+    /// None, with a message, if none can be mounted.
     fn mount(data: &TempDir, options: &str) -> Option<Self> {
         let folder = Server::store(data);
         fs::create_dir_all(&folder).unwrap();
@@ -163,27 +162,27 @@ impl Drop for Volume {
     }
 }
 
-/// Runs the words with `folder` behind them.
+/// Runs the command with `folder` appended.
 fn command(words: &str, folder: &Path) -> Result<(), String> {
     let mut words = words.split(' ');
     let output = Command::new(words.next().unwrap()).args(words).arg(folder).output().unwrap();
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Takes all the room that `folder` has.
+/// Uses up all space of `folder`.
 fn fill(folder: &Path) {
     let mut ballast = File::create(folder.join("ballast")).unwrap();
     while ballast.write_all(&[0; 4096]).is_ok() {}
 }
 
-/// Leaves less room than a store begins with, and enough to open one.
+/// Leaves less space than a store needs at first, but enough to open one.
 fn crowd(folder: &Path) {
     fill(folder);
     let ballast = File::options().write(true).open(folder.join("ballast")).unwrap();
     ballast.set_len(ballast.metadata().unwrap().len() - (16 << 20)).unwrap();
 }
 
-/// Leaves no room for another file.
+/// Leaves no inode for another file.
 fn use_inodes(folder: &Path) {
     let files = folder.join("files");
     fs::create_dir(&files).unwrap();
@@ -201,7 +200,7 @@ fn empty(folder: &Path) {
     }
 }
 
-/// Writes over all that is stored, and not over keys.
+/// Overwrites all stored data except keys.
 fn damage(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         match entry.path() {
@@ -219,14 +218,14 @@ enum When {
     Running,
 }
 
-/// What happens to a volume, and what `antares_cache_state` says then.
+/// A fault of a volume, and the resulting `antares_cache_state`.
 struct Failing {
     name: &'static str,
     when: When,
     breaks: fn(&Path),
     state: &'static str,
     is_serving: bool,
-    /// What ends it without a restart, if anything does.
+    /// The repair that needs no restart, if there is one.
     mends: Option<fn(&Path)>,
 }
 
@@ -284,7 +283,7 @@ async fn volumes_that_fail_cost_no_answer() {
     }
 }
 
-/// Times of `count` runs of a script whose native code is at hand.
+/// Times of `count` runs of a script with cached native code.
 async fn times(client: &mut Client, elf: &[u8], count: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -299,7 +298,7 @@ async fn times(client: &mut Client, elf: &[u8], count: usize) -> Vec<Duration> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_disk_does_not_slow_down_what_is_at_hand() {
     const RUNS: usize = 300;
-    /// Of the disk, each 200 ms, beside the runs.
+    /// Disk operations during the runs, 200 ms each.
     const OPERATIONS: u64 = 12;
     let (disk, data) = (Disk::new(), tempfile::tempdir().unwrap());
     let server = start(&disk, &data, "");
@@ -310,7 +309,7 @@ async fn a_slow_disk_does_not_slow_down_what_is_at_hand() {
     times(&mut client, &elf, RUNS).await;
     let before = times(&mut client, &elf, RUNS).await;
     disk.delay(WRITES | SYNCS | NAMES | READS, 200_000);
-    // Somebody stores a script, and waits for the disk.
+    // A client stores a script, and waits for the disk.
     let other = Client::connect(&server).await;
     let storing = tokio::spawn(async move {
         for number in 1_u64.. {
@@ -336,7 +335,7 @@ async fn a_slow_disk_does_not_slow_down_what_is_at_hand() {
         at(&before, 99),
         at(&during, 99)
     );
-    // One operation of the disk would show.
+    // One disk operation would be visible.
     assert!(at(&during, 99) < Duration::from_millis(150).max(2 * at(&before, 99)), "{:?}", at(&during, 99));
 }
 

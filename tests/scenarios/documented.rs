@@ -1,5 +1,5 @@
-//! The commands of the docs, run as they stand there: those in blocks for a shell, and an example or more of
-//! every command, in which each option of the reference page occurs.
+//! The commands of the docs, run literally: those in shell blocks, and at least one example of every command.
+//! The examples use each option of the reference page.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::server::{Server, until};
 
-/// Beginnings of commands in the docs that are not run here, and why.
+/// Prefixes of documented commands that do not run here, with reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("make ", "chores of the house: setup, lint, test and demo are run for every change, benches by hand"),
     ("scripts/bench", "takes minutes"),
@@ -52,10 +52,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("target/release/antares serve", "runs until it is told to stop; it is what the others ask here"),
 ];
 
-/// Pages whose commands depend on each other, and who runs them.
+/// Pages with dependent commands, and their tests.
 const RUN_ELSEWHERE: [(&str, &str); 1] = [("docs/first-cluster.md", "deploy/check/walk.py")];
 
-/// Options without an example here, and why.
+/// Options without an example here, with reasons.
 const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("--tls-ca", "tls.rs and cli.rs of the command line's tests have certificates"),
     ("--tls-cert", "as --tls-ca"),
@@ -64,7 +64,7 @@ const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("--address-file", "debug.rs of the command line's tests has a client"),
 ];
 
-/// What is run: exit statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
+/// Expected exit statuses and commands. [`Place::fill`] replaces words in capitals.
 const EXAMPLES: &str = include_str!("examples.txt");
 
 fn examples() -> impl Iterator<Item = (Vec<i32>, &'static str)> {
@@ -73,7 +73,7 @@ fn examples() -> impl Iterator<Item = (Vec<i32>, &'static str)> {
     rows.map(|(statuses, words)| (statuses.split(',').map(|it| it.parse().unwrap()).collect(), words))
 }
 
-/// A folder with all that the commands name, and a server.
+/// A folder with all files that the commands name, and a server.
 struct Place {
     folder: TempDir,
     _data: TempDir,
@@ -111,7 +111,7 @@ impl Place {
         Self { folder, _data: data, server, digest, transaction, node, hash }
     }
 
-    /// The words of `command` with something real for what stands for something.
+    /// The words of `command` with real values for its placeholders.
     fn fill(&self, command: &str) -> Vec<String> {
         let at = |name: &str| self.folder.path().join(name).display().to_string();
         let transaction = || self.transaction.display().to_string();
@@ -133,14 +133,14 @@ impl Place {
             "HASH" => self.hash.clone(),
             "URL" if before == "--rpc" => self.node.url.clone(),
             "ARG" | "ARG..." => "0".to_owned(),
-            // What the repository has.
+            // Files of the repository.
             word if word.starts_with("examples/") => format!("{}/../{word}", env!("CARGO_MANIFEST_DIR")),
             word => word.to_owned(),
         };
         before.zip(words.iter().copied()).map(fill).collect()
     }
 
-    /// Runs `antares` with the words of `command`.
+    /// Runs `antares` with the arguments of `command`.
     fn run(&self, command: &str) -> (Option<i32>, String) {
         let output = Command::new(worker_path("antares").unwrap())
             .args(self.fill(command))
@@ -155,7 +155,7 @@ impl Place {
     }
 }
 
-/// A node with a transaction in a block, by its hash, and one that is in no block.
+/// A node with two transactions: one in a block, by its hash, and one in no block.
 fn chain() -> (TestNode, String, String) {
     let (elf, mut chain) = (exits(0), Chain::new());
     let cycles = 539;
@@ -174,7 +174,7 @@ fn pages() -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            // What has changed tells of commands that are no more.
+            // The changelog mentions removed commands.
             if name.ends_with(".md") && name != "CHANGELOG.md" {
                 let path = root.join(folder).join(&name);
                 pages.push((format!("{folder}/{name}"), fs::read_to_string(path).unwrap()));
@@ -185,7 +185,7 @@ fn pages() -> Vec<(String, String)> {
     pages
 }
 
-/// Lines of the blocks of `page` for a shell, without remarks.
+/// Lines of the shell blocks of `page`, without comments.
 fn commands(page: &str) -> Vec<String> {
     let (mut found, mut is_inside, mut whole) = (Vec::new(), false, String::new());
     for line in page.lines() {
@@ -206,7 +206,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// The options of each command by the reference page; those of a subcommand are among its command's.
+/// The options of each command on the reference page; a subcommand's count as its command's.
 fn reference() -> BTreeMap<String, BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = fs::read_to_string(root.join("docs/reference/command-line.md")).unwrap();
@@ -217,7 +217,7 @@ fn reference() -> BTreeMap<String, BTreeSet<String>> {
             command = begin(name).trim_end_matches('`').to_owned();
             found.entry(command.clone()).or_default();
         }
-        // Rows of common options come before the first command.
+        // Rows of common options precede the first command.
         let cells = line.strip_prefix("| ").and_then(|row| row.split(" | ").next());
         if let (Some(options_of), Some(text)) = (found.get_mut(&command), cells.or(common(line))) {
             // The examples have `-o`.
@@ -269,7 +269,7 @@ fn every_form_does_what_its_status_says() {
             status.is_some_and(|status| statuses.contains(&status)),
             "antares {example}: {status:?}\n{said}"
         );
-        // What was uploaded or compiled by one command is asked for by the next.
+        // A command may request what the previous one uploaded or compiled.
         until("all is written", || place.server.metric("antares_tier_writes_waiting") == 0.0);
     }
     assert_eq!(place.run("admin drain --server SERVER").0, Some(0));

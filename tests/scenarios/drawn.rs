@@ -1,4 +1,4 @@
-//! Drawn transactions over gRPC: the service says what ckb-script says.
+//! Random transactions over gRPC: the service's results equal ckb-script's.
 
 use std::{collections::HashSet, env, str::FromStr, sync::LazyLock};
 
@@ -14,15 +14,15 @@ use crate::{
     server::{PATIENCE, Server},
 };
 
-/// Of what is drawn; another one with ANTARES_DRAWN_SEED.
+/// Seed; `ANTARES_DRAWN_SEED` overrides it.
 static SEED: LazyLock<u64> = LazyLock::new(|| from_environment("ANTARES_DRAWN_SEED").unwrap_or(11));
-/// How many are sent; the first ones of a seed that can be.
+/// Number of transactions to send: the first suitable ones of the seed.
 const SCENARIOS: usize = 50;
-/// Sent once more after so many others, which a runner keeps workers for.
+/// Distance to the repetition of a transaction, within which a runner keeps its workers.
 const AGAIN_AFTER: usize = 12;
-/// The limit, which scenarios with another one are not sent with.
+/// The cycle limit; scenarios with another one are skipped.
 const CYCLES_MAX: u64 = 30_000_000;
-/// So much of an error's text is compared: it is cut where it is very long.
+/// Compared prefix of an error's text, which is truncated if very long.
 const DETAIL_CHARS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,8 +37,7 @@ async fn drawn_transactions_are_equal_with_a_worker_for_each_group() {
     assert!(workers > 1.3 * SCENARIOS as f64, "{workers} workers for {SCENARIOS} transactions");
 }
 
-/// Each is sent twice, so that workers which have done it, or others like it, are there. Its servers are killed
-/// at the first quarter.
+/// Each is sent twice, so that the second finds used workers. Its servers are killed at the first quarter.
 #[tokio::test(flavor = "multi_thread")]
 async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
     let count = from_environment("ANTARES_DRAWN_TRANSACTIONS").unwrap_or(SCENARIOS);
@@ -69,7 +68,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
         let check = move || expect(images, number, &draw(images, *SEED, number), verdict);
         swapped += usize::from(tokio::task::spawn_blocking(check).await.unwrap());
         if ids.len() == count / 2 {
-            // Both of them, one after the other, so that it is the session's own, too.
+            // Both, one after the other, so that the session's own server is among them.
             for (server, folder) in servers.iter_mut().zip(&folders) {
                 let address = server.address.clone();
                 server.kill();
@@ -88,7 +87,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
     assert!(reused > 0.1 * count as f64, "{reused} of {count}");
 }
 
-/// Sends what is drawn to a server with these `sections` of configuration.
+/// Sends random transactions to a server with these configuration `sections`.
 async fn equal(sections: &str) -> Server {
     let (_data, server, client) = serving(sections).await;
     let images = Images::get().unwrap();
@@ -109,7 +108,7 @@ fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// What can be sent, with its numbers. Without more words the service takes all versions for active.
+/// Suitable scenarios with their numbers. By default, the service considers all versions active.
 fn fitting(images: &Images) -> impl Iterator<Item = (u64, Scenario)> {
     let drawn = (0..).map(|number| (number, draw(images, *SEED, number)));
     drawn.filter(|(_, drawn)| drawn.newest == 2 && drawn.limit == Limit::Wide)
@@ -124,7 +123,7 @@ fn limits() -> v1::RunLimits {
     v1::RunLimits { max_cycles: Some(CYCLES_MAX), ..v1::RunLimits::default() }
 }
 
-/// The answer is ckb-script's; whether VMs were put aside.
+/// Asserts that the answer equals ckb-script's; returns whether VMs were suspended.
 fn expect(images: &Images, number: u64, scenario: &Scenario, answer: v1::VerifyTransactionResponse) -> bool {
     let agreed = compare(images, scenario).unwrap();
     let agreed = agreed.unwrap_or_else(|difference| panic!("scenario {number}: {difference}"));

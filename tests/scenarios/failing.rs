@@ -1,5 +1,5 @@
-//! Full compiles that fail: scripts run on the baseline's code, here and on a server, and a compile that
-//! failed is not tried again before something has changed, nor by the next process.
+//! Failing full compiles: scripts run on baseline code, here and on a server. A failed compile is not retried
+//! until something changes, not even by the next process.
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -40,7 +40,7 @@ async fn a_compile_that_failed_is_not_tried_again_and_the_baseline_stays() {
         client.upload(&elf).await.unwrap();
         let run = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
         assert_eq!((exit_code(&run), run.fallback.as_str()), (Some(77), ""));
-        // Behind the baseline's.
+        // After the baseline's.
         let withheld = || server.metric("antares_compiles_withheld_total");
         let failed = || server.metric("antares_compiles_total{result=\"failed\"}");
         let tried = f64::from(1 - process);
@@ -53,7 +53,7 @@ async fn a_compile_that_failed_is_not_tried_again_and_the_baseline_stays() {
             assert_eq!((status.code(), reason(&status).as_str()), (Code::Internal, "COMPILE_FAILED"));
             assert!(status.message().contains("does not want to"), "{status}");
         };
-        // This one may still join the compile that failed, which is counted before it is remembered.
+        // This call may join the failed compile, which is counted before it is remembered.
         refused().await;
         let before = withheld();
         refused().await;
@@ -65,7 +65,7 @@ async fn a_compile_that_failed_is_not_tried_again_and_the_baseline_stays() {
     }
 }
 
-/// `antares` with these words in `folder`, where it keeps things; its JSON and standard error.
+/// Runs `antares` in `folder`, with its cache there; returns its JSON and standard error.
 fn antares(folder: &TempDir, workers: &TempDir, words: &[&str]) -> (Value, String) {
     let mut command = Command::new(worker_path("antares").expect("cargo build --workspace builds it"));
     command.current_dir(folder).args(words).env("XDG_CACHE_HOME", folder.path());
@@ -89,7 +89,7 @@ fn a_full_compile_that_fails_leaves_a_command_the_baseline() {
             let (run, stderr) = antares(&folder, &workers, &words);
             assert_eq!((&run["exit_code"], &run["code_tier"]), (&0.into(), &"baseline".into()), "{run}");
             assert_eq!(run["native_cycles"], run["cycles"]);
-            // It was tried once.
+            // The compile was attempted once.
             let why = if number == 0 { "does not want to" } else { "less than a day ago" };
             assert!(stderr.contains("running the baseline's code") && stderr.contains(why), "{stderr}");
         }

@@ -1,4 +1,4 @@
-//! A run can be sampled again as it was.
+//! Sampling of a run is reproducible.
 
 use antares_profile_view::read_archive;
 use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient};
@@ -16,7 +16,7 @@ async fn a_run_is_sampled_as_its_answer_says() {
     for tenant in ["one", "two", "three"] {
         let mut request = tonic::Request::new(stored(&elf, &["-", "1"], Tier::Native));
         request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
-        // The second one as the first one, the third one as it comes.
+        // The second run samples like the first; the third one is random.
         request.get_mut().sample_salt = salt.filter(|_| tenant == "two");
         let answer = client.runner.execute(request).await.unwrap().into_inner();
         salt = salt.or(answer.sample_salt);
@@ -30,7 +30,7 @@ async fn a_run_is_sampled_as_its_answer_says() {
         profiles
             .push(read_archive(&seen.get_profile(request).await.unwrap().into_inner().profile).unwrap().0);
     }
-    // Native code of the baseline or the full compile: stacks are the same, metered blocks may not be.
+    // Native code from the baseline or the full compile: equal stacks, but possibly different metered blocks.
     assert_eq!(profiles[0].sum(), profiles[1].sum());
     assert_eq!(profiles[0], profiles[1]);
     assert_ne!(profiles[0], profiles[2]);

@@ -1,4 +1,4 @@
-//! Cells that transactions share, in the memory that a pod of the chart has.
+//! Cells shared by transactions, in the memory of a pod of the chart.
 
 use std::fs;
 
@@ -19,14 +19,14 @@ use crate::{
 };
 
 const MIB: usize = 1 << 20;
-/// Sessions at the same time.
+/// Concurrent sessions.
 const SESSIONS: u32 = 64;
-/// Cells of 1 MiB that they share: what one tenant may pin of the chart's 256 MiB.
+/// Shared cells of 1 MiB: what one tenant may pin of the chart's 256 MiB.
 const CELLS: u32 = 120;
-/// Of these, in one transaction.
+/// Cells in one transaction.
 const CELLS_EACH: u32 = 40;
 
-/// A number of the section `runner` of the chart's values.
+/// A number in the section `runner` of the chart's values.
 fn of_chart(key: &str) -> u64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../helm/antares/values.yaml");
     let text = fs::read_to_string(path).unwrap();
@@ -36,16 +36,16 @@ fn of_chart(key: &str) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// The memory limit of a runner's pod, as `_config.tpl` has it, MiB.
+/// The memory limit of a runner's pod, as in `_config.tpl`, MiB.
 fn pod_mib() -> u64 {
     let service = 256 + 2 * of_chart("requestsMiB") + 1024 / 4;
     let workers = 32 * (of_chart("workers") + of_chart("idleWorkers"));
     service + workers + of_chart("readyMiB") + of_chart("hotCellsMiB")
 }
 
-/// What the chart says to a runner, and peers within that.
+/// The chart's configuration of a runner, with peers within it.
 fn of_pod() -> String {
-    // One peer may have half of them: all that the pod has memory for.
+    // One peer may use half of the requests that the pod has memory for.
     let requests = of_chart("requestsMiB") << 21;
     format!(
         "[listen]\nrequest_bytes_max = {requests}\n[runner]\nworkers_max = {}\n\
@@ -57,14 +57,14 @@ fn of_pod() -> String {
     )
 }
 
-/// Memory of a process, in which what several share counts in parts, bytes.
+/// Memory of a process, with a proportional part of shared memory, bytes.
 fn memory(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
     line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10)
 }
 
-/// Of the server and all of its workers.
+/// Memory of the server and all of its workers.
 fn memory_of_all(server: &Server) -> u64 {
     let (zygotes, workers) = server.family();
     [server.pid()].into_iter().chain(zygotes).chain(workers).map(memory).sum()
@@ -76,7 +76,7 @@ fn blob(number: u32) -> Vec<u8> {
     blob
 }
 
-/// A place of its own for each cell.
+/// A unique out point for each cell.
 fn place(number: u32) -> packed::OutPoint {
     packed::OutPoint::new(packed::Byte32::new([0x33; 32]), number)
 }
@@ -94,7 +94,7 @@ fn cell(number: u32, data: &[u8]) -> v1::CellDepFields {
     }
 }
 
-/// A transaction of `lock` that has the cells `numbers` too; its own cell dep is left in.
+/// A transaction of `lock` that also has the cells `numbers`; its own cell dep is omitted.
 fn transaction(numbers: &[u32]) -> v1::TransactionFields {
     let whole = fields(&locked(&[exits(0).into()], ScriptHashType::Data1));
     let tx = packed::Transaction::from_slice(&whole.tx).unwrap();
@@ -139,7 +139,7 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
         hot / 1_048_576.0
     );
     assert!(most >> 20 < pod_mib());
-    // All of them are there, once, and nothing was fetched twice.
+    // All of them are stored once, and nothing was fetched twice.
     assert!(hot >= f64::from(CELLS) * 1_048_576.0, "{hot}");
     assert!(misses <= f64::from(CELLS) + 8.0, "{misses}");
     drop(sessions);

@@ -1,5 +1,5 @@
-//! Who may make which call: every call of the descriptor set against every role, and everything that is
-//! refused, with its status and reason.
+//! Permissions of calls: every call of the descriptor set for every role, and the status and reason of every
+//! refusal.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ use crate::{
 const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
-/// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
+/// Every call, and the role that may make it. A new call needs a row here and in `roles.rs`.
 const CALLS: [(&str, Option<&str>); 33] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/QueryUpload", Some("upload")),
@@ -120,7 +120,7 @@ impl Issuer {
     }
 }
 
-/// The public half as JWKS have it: the point stands at the end of openssl's keys.
+/// The public half as a JWK: the point is at the end of openssl's keys.
 pub(crate) fn public(id: &str, der: &[u8]) -> Value {
     let (x, y) = der[der.len() - 64..].split_at(32);
     json!({ "kty": "EC", "crv": "P-256", "kid": id, "alg": "ES256", "x": BASE64_URL_SAFE_NO_PAD.encode(x), "y": BASE64_URL_SAFE_NO_PAD.encode(y) })
@@ -135,14 +135,14 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Claims of a good token, changed.
+/// Claims of a valid token, changed.
 pub(crate) fn claims(subject: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut claims = json!({ "sub": subject, "iss": ISSUER, "aud": AUDIENCE, "exp": now() + 600 });
     change(&mut claims);
     claims
 }
 
-/// A call of `method` with an empty message; what is wrong with it is said only to those who may make it.
+/// Calls `method` with an empty message. Only permitted callers learn what is wrong with it.
 pub(crate) async fn call(
     channel: &Channel,
     method: &str,
@@ -161,7 +161,7 @@ pub(crate) async fn call(
     let codec = tonic_prost::ProstCodec::<v1::FindMissingRequest, v1::FindMissingResponse>::default();
     let mut client = Grpc::new(channel.clone());
     client.ready().await.unwrap();
-    // The first message says it: some streams do not end.
+    // The first message decides: some streams do not end.
     let begun = match client.server_streaming(request, path, codec).await {
         Ok(answer) => answer.into_inner().message().await,
         Err(status) => Err(status),
@@ -221,7 +221,7 @@ async fn every_call_is_open_to_its_role_and_to_no_other() {
         let status = call(&channel, method, &[], None).await;
         assert_eq!((status.code(), reason(&status).as_str()), (Code::Unauthenticated, "CREDENTIALS_MISSING"));
     }
-    // Probes have no credentials, and learn the status alone.
+    // Probes have no credentials, and get only the status.
     let health = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await;
     assert!(health.is_ok(), "{health:?}");
     for (method, expected) in [
@@ -258,7 +258,7 @@ async fn keys_of_tokens_are_renewed() {
     becomes(&channel, &old, false).await;
     issuer.keys.remove("first");
     issuer.write();
-    // Also for who was believed a moment ago.
+    // Also for a token that was accepted before.
     becomes(&channel, &old, true).await;
     fs::write(issuer.file(), "{}").unwrap();
     crate::server::until("the broken file is refused", || {
@@ -267,7 +267,7 @@ async fn keys_of_tokens_are_renewed() {
     becomes(&channel, &new, false).await;
 }
 
-/// Tenants that have profiles, as the caller with `token` sees them, who says that it is `tenant`.
+/// Runs in the profiles that the caller with `token` sees in the name of `tenant`.
 async fn runs_of(channel: &Channel, token: &str, tenant: Option<&str>) -> u64 {
     let mut request = Request::new(v1::ListProfilesRequest::default());
     request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
@@ -290,7 +290,7 @@ async fn a_tenant_is_who_was_proven_and_not_who_is_said() {
     request.metadata_mut().insert("antares-tenant", "two".parse().unwrap());
     let mut runner = v1::runner_service_client::RunnerServiceClient::new(channel.clone());
     runner.execute(request).await.unwrap();
-    // The run is that of `one`, whatever was said; only who may act for others sees it under another's name.
+    // The run is `one`'s, whatever it claimed; only callers that may act for others see another name.
     assert_eq!(runs_of(&channel, &token("user/one"), None).await, 1);
     assert_eq!(runs_of(&channel, &token("user/two"), None).await, 0);
     assert_eq!(runs_of(&channel, &token("user/two"), Some("one")).await, 0);

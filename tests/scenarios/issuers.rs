@@ -1,4 +1,4 @@
-//! Issuers of tokens behind a URL, and rules that change while the server runs.
+//! Token issuers behind a URL, and rules that change while the server runs.
 
 use std::{
     fs,
@@ -25,12 +25,12 @@ const SECTION: &str = "issuer = \"https://issuer.test\"\naudiences = [\"antares\
 /// Rotations of the issuer's key under load.
 const ROTATIONS: usize = 5;
 
-/// Responds with the keys that it holds, if any.
+/// Serves the keys that it holds, if any.
 #[derive(Clone, Default)]
 struct Issuer(Arc<Mutex<Vec<Value>>>);
 
 impl Issuer {
-    /// Starts to answer; `[auth]` for it.
+    /// Starts the server; returns its `[auth]` section.
     fn serve(&self) -> String {
         let keys = self.0.clone();
         let url = s3::server(move |_| {
@@ -46,7 +46,7 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
     let (issuer, data) = (Issuer::default(), tempfile::tempdir().unwrap());
     let rule =
         "[[auth.rules]]\nclaim = \"azp\"\ntoken = \"wallet\"\ntenant = \"wallet\"\nroles = [\"execute\"]\n";
-    // The issuer is away: nobody can be told from a stranger.
+    // The issuer is away: no token can be verified.
     let server = Server::start_with(&data, &format!("{}{rule}", issuer.serve()));
     let channel = plain(&server).await;
     let body = claims("0b2f", |claims| claims["azp"] = json!("wallet"));
@@ -74,7 +74,7 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
         .collect();
     for number in 1..=ROTATIONS {
         let (id, key, before) = (number.to_string(), token_key(), done.load(Ordering::Acquire));
-        // It signs with the new key at once, and publishes the last one beside it.
+        // It signs with the new key at once, and still publishes the previous one.
         let last = issuer.0.lock().unwrap().last().cloned().into_iter();
         let keys = last.chain([public(&id, &key)]).collect();
         *issuer.0.lock().unwrap() = keys;
@@ -85,7 +85,7 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
     for task in load {
         task.await.unwrap();
     }
-    // Away: the last keys are in force, and a key that nobody knows is refused.
+    // Issuer away: the last keys remain valid, and an unknown key is refused.
     issuer.0.lock().unwrap().clear();
     let known = token.lock().unwrap().clone();
     let unknown = sign("unknown", &token_key(), &body);
@@ -116,6 +116,6 @@ async fn a_new_tenant_needs_no_restart() {
     fs::write(&file, text.replace(&rule("old"), &rule("new"))).unwrap();
     until("the rules are in force", || count("reloaded") > 0.0);
     assert!(!is_refused(&call(&channel, EXECUTE, &token("new"), None).await));
-    // Also for who was believed a moment ago.
+    // Also for a token that was accepted before.
     assert_eq!(reason(&call(&channel, EXECUTE, &token("old"), None).await), "CALLER_UNKNOWN");
 }

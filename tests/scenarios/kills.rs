@@ -17,20 +17,18 @@ use crate::{
     server::{Server, signal, until},
 };
 
-/// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can keep
+/// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can hold
 /// them.
 const STATUSES_MAX: usize = 64;
 
-/// Callers of the load.
 const CALLERS: u32 = 2;
-/// Zygotes that are killed.
+/// Number of zygotes to kill.
 const KILLS: u32 = 3;
 
-/// Callers that run a small script again and again until they are told to stop; each gives its count of
-/// answers and the statuses that were none.
+/// Callers that run a small script until stopped; each returns its number of answers and its error statuses.
 struct Load {
     stop: Arc<AtomicBool>,
-    /// Calls that have ended.
+    /// Completed calls.
     ended: Arc<AtomicU32>,
     callers: Vec<JoinHandle<(u32, Vec<Status>)>>,
 }
@@ -61,7 +59,7 @@ impl Load {
     }
 
     async fn end(self) -> (u32, Vec<Status>) {
-        // What the load is there to meet may be over before its first call is.
+        // The event under test may be over before the first call completes.
         while self.ended.load(Ordering::Relaxed) == 0 && !self.callers.iter().all(JoinHandle::is_finished) {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
@@ -118,8 +116,8 @@ async fn a_killed_run_worker_fails_its_own_call() {
 async fn a_killed_compile_worker_fails_no_run() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut client, elf) = ready(&data).await;
-    // Takes seconds to compile in full. Whichever compile is killed, the baseline's or the one that follows
-    // it, the other gives native code.
+    // A full compile takes seconds. If either compile is killed, the baseline's or the full one, the other
+    // still produces native code.
     let large = guests::bytes("secp256k1-imc").unwrap();
     let request = inline(&large, &["1"], Tier::Native);
     let (mut other, owned) = (client.clone(), request.clone());
@@ -133,7 +131,7 @@ async fn a_killed_compile_worker_fails_no_run() {
     assert_eq!(exit_code(&client.execute(request).await.unwrap()), Some(0));
 }
 
-/// A script that costs a compile worker each time is refused after the second.
+/// A script whose compiles kill their workers is refused after the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_loses_two_workers_is_refused() {
     let data = tempfile::tempdir().unwrap();
@@ -179,6 +177,6 @@ async fn a_killed_zygote_fails_only_the_calls_of_its_workers() {
     for status in &statuses {
         assert_eq!((status.code(), reason(status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
     }
-    // No more calls than those of the callers can have been under way.
+    // Only calls in progress may have failed.
     assert!(statuses.len() <= (KILLS * CALLERS) as usize && answers > 0, "{answers} answers, {statuses:?}");
 }

@@ -1,4 +1,4 @@
-//! The client crate against servers that die, and that want to know who asks.
+//! The client crate with servers that die, and with servers that authenticate.
 
 use std::{collections::HashMap, fs, time::Duration};
 
@@ -31,7 +31,7 @@ fn fib(number: u64) -> v1::ExecuteRequest {
     v1::ExecuteRequest { text_args: vec![number.to_string()], ..v1::ExecuteRequest::default() }
 }
 
-/// Each server dies while it has the session, and comes back.
+/// Each server dies during the session, and restarts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_outlives_its_servers_and_answers_each_input_once() {
     let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
@@ -58,7 +58,7 @@ async fn a_session_outlives_its_servers_and_answers_each_input_once() {
         assert_eq!(answer.id, id);
         assert_eq!(answer.result.verdict.as_ref(), expected.get(&(id % 20)), "{id}");
         if id % ANSWERS_APART == ANSWERS_APART - 1 {
-            // Both of them, one after the other, so that it is the session's own, too.
+            // Both, one after the other, so that the session's own server is among them.
             for (server, folder) in servers.iter_mut().zip(&folders) {
                 let address = server.address.clone();
                 server.kill();
@@ -91,7 +91,7 @@ async fn a_client_shows_who_it_is() {
     let client = builder().tls(files).token_file(&token).build().unwrap();
     let quotas = client.capabilities().await.unwrap().quotas.unwrap();
     assert_eq!(quotas.tenant, "wallet");
-    // It may not upload, so the script travels with the call.
+    // It may not upload, so the script is sent inline.
     let elf = Script::Elf(Bytes::from(guests::bytes("exit-imc").unwrap()));
     let answer = client.execute(elf, v1::ExecuteRequest::default()).await.unwrap();
     assert_eq!(answer.verdict.unwrap().outcome(), v1::Outcome::Exit);

@@ -1,5 +1,5 @@
-//! Scripts that recovery cannot know become native over gRPC, alone and in transactions; whoever lies about
-//! them changes nothing.
+//! Scripts beyond static recovery become native over gRPC, alone and in transactions; false hints change
+//! nothing.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
     tenants::{self, Tenant},
 };
 
-/// Between two runs: what the first has found out travels while nobody waits for it.
+/// Pause between two runs, in which the first run's hints arrive in the background.
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn expected(elf: &[u8]) -> oracle::Run {
@@ -32,7 +32,7 @@ fn expected(elf: &[u8]) -> oracle::Run {
     oracle::run(&case)
 }
 
-/// Runs until all is native; each run ends as the oracle says. Gives the number of runs.
+/// Runs until all is native; asserts each run's outcome. Returns the number of runs.
 async fn run_until_native(client: &mut Client, elf: &[u8], cycles: u64) -> usize {
     let end = Instant::now() + PATIENCE;
     for run in 1.. {
@@ -49,7 +49,7 @@ async fn run_until_native(client: &mut Client, elf: &[u8], cycles: u64) -> usize
 }
 
 fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
-    // Others each time: only the number of rounds ends it.
+    // Different ones each time: only the number of rounds ends it.
     let targets = (0..32).map(|at| u32::try_from(0x1_0000 + 2 * (number * 32 + at)).unwrap());
     v1::LearnRequest {
         script_sha256: Sha256Digest::of(elf).to_string(),
@@ -84,7 +84,7 @@ async fn a_transaction_teaches_too() {
     let end = Instant::now() + PATIENCE;
     loop {
         let answer = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
-        // It exits with what it has computed.
+        // It exits with its result.
         assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
         let tiers = answer.groups[0].tiers.as_ref().unwrap();
@@ -96,8 +96,7 @@ async fn a_transaction_teaches_too() {
     }
 }
 
-/// What one tenant says of a script that another one runs is not heard, whether or not they share native
-/// code.
+/// Hints of one tenant do not affect another's script, whether or not they share native code.
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_of_another_tenant_change_nothing() {
     let elf = guests::hidden().unwrap();
@@ -108,7 +107,7 @@ async fn lies_of_another_tenant_change_nothing() {
         let mut honest = Tenant::connect(&server, &issuer, "honest").await;
         let mut liar = Tenant::connect(&server, &issuer, "liar").await;
         honest.upload(&elf).await.unwrap();
-        // Who has not got it has nothing to say.
+        // A tenant without the script cannot report hints.
         let unknown = liar.learn(lie(&elf, 0)).await.unwrap_err();
         assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
         liar.upload(&elf).await.unwrap();
@@ -127,7 +126,7 @@ async fn lies_of_another_tenant_change_nothing() {
         assert_ne!(Some(compiled.hints_sha256), reported);
         native_in_the_end(&mut honest, &elf, cycles).await;
         let rounds = server.metric("antares_hints_total{result=\"learnt\"}");
-        // Each round has one compile in the full tier at most, and one by the baseline.
+        // Each round has at most one full compile and one baseline compile.
         let tellers = 2.0;
         assert!(rounds <= 8.0 * tellers, "{rounds} rounds");
         let compiles = ["antares_compiles_total", "antares_baseline_compiles_total"]
@@ -136,7 +135,7 @@ async fn lies_of_another_tenant_change_nothing() {
     }
 }
 
-/// What `subject` says of a script in the name of `tenant`.
+/// Reports hints as `subject` in the name of `tenant`.
 async fn learn_for(
     server: &Server,
     token: &str,
@@ -150,8 +149,8 @@ async fn learn_for(
     Ok(client.learn(request).await?.into_inner().hints_sha256)
 }
 
-/// Junk of a tenant, as much as a call takes and more often than a script learns: another tenant's code stays
-/// what it was, and what a runner has seen is heard afterwards.
+/// Junk hints of one tenant, at the maximum size and beyond a script's rounds: another tenant's code is
+/// unchanged, and a runner's hints are still accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_runners_teach_all() {
     let runner = "[[auth.rules]]\ntoken = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
@@ -171,14 +170,14 @@ async fn only_runners_teach_all() {
         }
         let own = liar.compile(&elf).await.unwrap();
         assert!(!own.hints_sha256.is_empty() && own.artifact_key != before.artifact_key, "{own:?}");
-        // Bounded even for whom it is: what grows too much is compiled without.
+        // Bounded even for its author: code that grows too much is compiled without hints.
         assert!(own.artifact_bytes <= 2 * before.artifact_bytes, "{own:?} {before:?}");
         let after = honest.compile(&elf).await.unwrap();
         assert_eq!(
             (&after.artifact_key, after.artifact_bytes),
             (&before.artifact_key, before.artifact_bytes)
         );
-        // Nobody is a runner by saying so.
+        // A caller cannot become a runner by claiming it.
         let liar_s = issuer.sign(&claims("all/liar", |_| {}));
         learn_for(&server, &liar_s, "honest", lie(&elf, 1)).await.unwrap();
         assert_eq!(honest.compile(&elf).await.unwrap().hints_sha256, "");
@@ -189,7 +188,7 @@ async fn only_runners_teach_all() {
     }
 }
 
-/// Runs until all is native, as only what it has learnt itself makes it.
+/// Runs until all is native, which only its own hints achieve.
 async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -202,8 +201,8 @@ async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
     }
 }
 
-/// A lock that runs natively and goes on as another program, which always leaves native code: that one alone
-/// does without.
+/// A lock that runs natively and executes another program, which always bails out: only that program is
+/// interpreted.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {
     let (_data, server, client) = serving("").await;
@@ -215,7 +214,7 @@ async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpret
     let json = locked(&[lock, leaver.clone()], ScriptHashType::Data2);
     let leaver = Sha256Digest::of(&leaver).to_string();
     let (mut cycles, mut begun_there) = (None, 0);
-    // Code of the full tier, which comes meanwhile, is judged anew.
+    // Full code, compiled in the background, has its own statistics.
     for run in 0..48 {
         let answer = client.verify(verification(json.clone(), Tier::Auto)).await.unwrap();
         assert_eq!((answer.outcome(), answer.programs.len()), (VerifyOutcome::Ok, 2), "{answer:?}");

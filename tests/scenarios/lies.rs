@@ -1,5 +1,5 @@
-//! Run workers that lie: no answer of theirs reaches a caller, nobody pays for it, and another tenant is
-//! served all the while.
+//! Lying run workers: no answer of theirs reaches a caller or is charged, and other tenants are served
+//! throughout.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
 #[allow(dead_code, reason = "what the worker says is its own")]
 mod reported;
 
-/// A server whose run workers lie when they are asked to.
+/// A server whose run workers lie on request.
 fn start_liars(issuer: &Issuer, data: &TempDir, workers: &TempDir) -> Server {
     symlink(env!("CARGO_BIN_EXE_lying-run-worker"), workers.path().join("antares-run-worker")).unwrap();
     let compiler = worker_path("antares-compile-worker").unwrap();
@@ -90,7 +90,7 @@ async fn a_lying_worker_costs_its_tenant_an_answer_and_nobody_else_anything() {
     for name in names {
         assert_internal(name, &liar.run(run(name)).await.unwrap_err());
         lies += 1.0;
-        // Once, and once more elsewhere.
+        // Once, and once more on another worker.
         assert_eq!(violations(), 2.0 * lies, "{name}");
     }
     for (name, _) in reported::VERIFICATIONS {

@@ -1,5 +1,4 @@
-//! A way between two processes on which things go wrong: slow, narrow, silent, cut, or open in one direction
-//! only.
+//! A link between two processes with faults: slow, narrow, silent, cut, or half closed.
 
 use std::time::Duration;
 
@@ -12,27 +11,27 @@ use tokio::{
     sync::watch,
 };
 
-/// Bytes that are handed on at once.
+/// Bytes forwarded at once.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// What happens on the way.
+/// The fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// None.
     None,
-    /// Each piece comes so much later.
+    /// Delays each piece by this time.
     Late(Duration),
-    /// So many bytes a second.
+    /// Limits bytes per second.
     Narrow(u32),
-    /// Nothing comes through, and nobody is told.
+    /// Forwards nothing, without notice.
     Silent,
-    /// Connections are reset, new ones at once.
+    /// Resets connections, new ones at once.
     Cut,
-    /// What is sent back ends; what is sent there still arrives.
+    /// Closes the way back; data to the server still arrives.
     HalfClosed,
 }
 
-/// A listener before a server. What was connected through it is over when it is dropped.
+/// A listener in front of a server. Dropping it closes its connections.
 pub(crate) struct Link {
     pub(crate) address: String,
     fault: watch::Sender<Fault>,
@@ -40,7 +39,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// To the server at `address`.
+    /// A link to the server at `address`.
     pub(crate) async fn to(address: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().to_string();
@@ -54,7 +53,7 @@ impl Link {
         Self { address: own, fault, listening }
     }
 
-    /// From now on, on connections that are there too.
+    /// Applies from now on, also to existing connections.
     pub(crate) fn set(&self, fault: Fault) {
         self.fault.send_replace(fault);
     }
@@ -86,7 +85,7 @@ async fn connect(client: TcpStream, server: String, faults: watch::Receiver<Faul
     }
 }
 
-/// Until one side ends, or the way does.
+/// Until one side or the link ends.
 async fn hand_on(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -101,7 +100,7 @@ async fn hand_on(
             Fault::Narrow(rate) => {
                 tokio::time::sleep(Duration::from_secs(1) * u32::try_from(length).unwrap() / rate).await;
             }
-            // What has come waits; it arrives when the way is open again.
+            // Received data waits until the link works again.
             Fault::Silent => {
                 let _ = faults.wait_for(|fault| *fault != Fault::Silent).await;
             }
@@ -112,6 +111,6 @@ async fn hand_on(
             break;
         }
     }
-    // The other direction goes on.
+    // The other direction stays open.
     let _ = to.shutdown().await;
 }

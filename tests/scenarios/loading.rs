@@ -12,10 +12,10 @@ use crate::{
     server::{PATIENCE, Server, until},
 };
 
-/// Between two runs: what the first has found out travels while nobody waits for it.
+/// Pause between two runs, in which the first run's hints arrive in the background.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Share of native cycles that is wanted, percent.
+/// Required share of native cycles, percent.
 const NATIVE_PERCENT_MIN: u64 = 90;
 
 fn transaction(hash_type: ScriptHashType) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn transaction(hash_type: ScriptHashType) -> Vec<u8> {
     locked(&[lock, library], hash_type)
 }
 
-/// Verifies until enough is native. Gives the number of runs.
+/// Verifies until enough is native. Returns the number of runs.
 async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>) -> usize {
     let end = Instant::now() + PATIENCE;
     for run in 1.. {
@@ -32,7 +32,7 @@ async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>
         assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
         let native = answer.groups[0].tiers.as_ref().unwrap().native_cycles;
-        // What took its time in the interpreter says why.
+        // Slow programs in the interpreter have a reason.
         let loaded = answer.interpreted.iter().find(|program| program.loaded_at.is_some());
         match loaded {
             Some(program) => {
@@ -69,7 +69,7 @@ async fn a_loaded_library_is_native_over_grpc() {
     drop(client);
     assert_eq!(server.stop(), Some(0));
 
-    // A new process finds out again in which transactions such code is met; what was compiled is there.
+    // A new process must discover again which transactions load such code; compiled code is stored.
     let server = Server::start(&data);
     let client = Client::connect(&server).await;
     for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {

@@ -1,7 +1,7 @@
-//! Both services as an operator runs them (`antares serve`), with real clients over gRPC, with processes
-//! that are killed, and with hostile input.
+//! Both services as an operator runs them (`antares serve`), with real clients over gRPC, killed processes,
+//! and hostile input.
 //!
-//! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
+//! `cargo build --workspace` builds the binaries; without them, tests fail with a message.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! First runs of scripts whose compile takes long: the interpreter begins meanwhile.
+//! First runs of scripts with long compiles: the interpreter starts during the compile.
 
 use antares_proto::v1::{Tier, VerifyOutcome, VerifyTransactionResponse};
 use antares_tests::guests;
@@ -9,12 +9,12 @@ use crate::{
     server::until,
 };
 
-/// What counts down from `t1`, and 170 KB of code behind it.
+/// A countdown from `t1`, followed by 170 KB of code.
 const CODE: &str = "loop: addi t1, t1, -1\nbnez t1, loop\nli t0, 0\n\
      code:\n.rept 14000\nadd a0, a0, a1\nxor a1, a1, a0\nslli a1, a1, 3\nbeq a0, a1, 1f\naddi a0, a0, 3\n1:\n.endr\n\
      end:\nli a0, 0\nli a7, 93\necall\n";
 
-/// A transaction whose lock goes through 170 KB of code; beside it lies a small program.
+/// A transaction whose lock executes 170 KB of code, with a small program as another cell.
 fn transaction() -> Vec<u8> {
     let large = guests::assemble(&format!(".globl _start\n_start:\nli t1, 1\n{CODE}")).unwrap();
     let small = guests::assemble(".globl _start\n_start:\nli a7, 93\necall\n").unwrap();
@@ -50,7 +50,7 @@ async fn a_first_verification_does_not_wait_for_a_long_compile() {
     assert_eq!(fallbacks(&first), ["compiling", ""]);
     assert_eq!(split(&first)[0], 0, "{first:?}");
     assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 1.0);
-    // Of the small program and of the large one, which nobody has asked for since.
+    // Of the small program, and of the large one, without another request for it.
     until("both libraries are ready", || server.metric("antares_ready_entries") == 2.0);
     let native = verify(&client, &transaction, Tier::Auto).await;
     assert_eq!(fallbacks(&native), ["", ""]);

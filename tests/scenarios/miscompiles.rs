@@ -1,6 +1,5 @@
-//! Every kind of mistake that a generator could make, in libraries that are otherwise its own: the check
-//! refuses the library, its run is a violation, or the second run finds another answer. None ends as an
-//! answer that somebody believes.
+//! Every kind of generator error, in libraries that are otherwise correct: the check refuses the library, its
+//! run is a violation, or the second run finds a different answer. No caller gets a wrong answer.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -23,22 +22,22 @@ use crate::{
 
 const SECTIONS: &str = "[compiler]\nbaseline = false\n[runner]\nrecheck_one_in = 1\n";
 
-/// How a run with a mistake in its library ended.
+/// Outcome of a run with an error in its library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Violation,
     /// The answer was wrong, and the second run found it.
     Found,
-    /// The answer was right all the same.
+    /// The answer was right nevertheless.
     Right,
 }
 
-/// A mistake, made where the script has just told the host all that it knows and is about to exit.
+/// An error, inserted where the script has just written its state for the host and is about to exit.
 struct Mistake {
     name: String,
-    /// Machine code; `base` is in the register that the call of the host uses.
+    /// Machine code; the base register is the one that the host call uses.
     code: fn(u8, u32) -> Vec<u8>,
-    /// What the code above is made of, beside the register.
+    /// Input of the code above, besides the register.
     number: u32,
     is_refused: bool,
     end: End,
@@ -51,8 +50,7 @@ fn instructions(library: &[u8]) -> Vec<Instruction> {
         .collect()
 }
 
-/// Puts what `mistake` makes of the base register in front of the first call of the host for an ecall: the
-/// room is behind the code.
+/// Inserts the code of `mistake` before the first host call for an ecall; the space is after the code.
 fn detour(library: &mut [u8], mistake: impl Fn(u8) -> Vec<u8>) -> usize {
     let field = (HOST_TABLE_OFFSET + offset_of!(HostTable, ecall)) as u64;
     let is_call = |found: &&Instruction| {
@@ -86,7 +84,7 @@ fn store(base: u8, number: u32) -> Vec<u8> {
     [&store[..], &number.to_le_bytes(), &[0x5a; 4]].concat()
 }
 
-/// A store to each field of the state, behind all that the generator wrote there.
+/// A store to each field of the state, after all the generator's writes.
 fn stores() -> Vec<Mistake> {
     let register = |index: usize| (format!("x{index}"), State::register_offset(index));
     let fields = (0..32).map(register).chain([
@@ -97,8 +95,8 @@ fn stores() -> Vec<Mistake> {
     ]);
     let to_state = fields.map(|(name, field)| Mistake {
         end: match &*name {
-            // The exit code. A call that nobody knows, and more cycles left than there were, are the
-            // interpreter's.
+            // The exit code. The interpreter handles an unknown call, and an increased number of remaining
+            // cycles.
             "x10" => End::Found,
             _ => End::Right,
         },
@@ -117,7 +115,7 @@ fn stores() -> Vec<Mistake> {
     to_state.chain(table).collect()
 }
 
-/// What else a generator could get wrong.
+/// Other possible errors of a generator.
 fn others() -> Vec<Mistake> {
     let mistake = |name: &str, code, is_refused, end| Mistake {
         name: name.to_owned(),
@@ -142,15 +140,15 @@ fn others() -> Vec<Mistake> {
                 End::Found,
             )
         },
-        // The last 7 bytes of guest memory and the one behind: the interpreter answers.
+        // The last 7 bytes of guest memory and the one after: the interpreter answers.
         Mistake {
             number: GUEST_MEMORY_BYTES as u32 - 7,
             ..mistake("a check one byte short", store, false, End::Right)
         },
-        // As far beyond memory as the check of 32 bits would let pass.
+        // The furthest address beyond memory that the 32-bit check would accept.
         Mistake { number: 0x7fff_0000, ..mistake("no check", store, false, End::Violation) },
         mistake("a return too early", |_, _| vec![0xc3], false, End::Violation),
-        // jmp over the call of the host, whose 6 bytes follow
+        // jmp over the host call, whose 6 bytes follow
         mistake("a way past the call", |_, _| vec![0xeb, 6], false, End::Right),
         // mov eax, 39; syscall
         mistake("a system call", |_, _| vec![0xb8, 39, 0, 0, 0, 0x0f, 0x05], true, End::Violation),

@@ -1,5 +1,4 @@
-//! What stands beside the services in a cluster, made by others: nginx before them, servers of S3 behind
-//! them.
+//! Third-party neighbours of the services in a cluster: nginx in front of them, S3 servers behind them.
 
 use std::{
     fs,
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::server::until;
 
-/// A port that was free a moment ago, for programs that cannot be asked for one of their own choice.
+/// A recently free port, for programs that cannot choose one themselves.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -21,7 +20,7 @@ fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// A process that is killed when it is dropped.
+/// A process; dropping it kills it.
 struct Process(Child);
 
 impl Drop for Process {
@@ -39,7 +38,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// None where there is no nginx.
+    /// None without nginx.
     pub(crate) fn start(servers: &[String]) -> Option<Self> {
         let program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].map(PathBuf::from);
         let Some(program) = program.iter().find(|path| path.exists()) else {
@@ -56,8 +55,7 @@ impl Proxy {
     }
 }
 
-/// As docs/operations.md says: nginx would leave a runner out for ten seconds after one call that was lost
-/// with it.
+/// As in docs/operations.md: nginx would otherwise exclude a runner for ten seconds after one lost call.
 fn configuration(address: &str, servers: &[String], folder: &str) -> String {
     let servers: String = servers.iter().map(|server| format!("server {server} max_fails=0;\n")).collect();
     format!(
@@ -74,7 +72,7 @@ fn configuration(address: &str, servers: &[String], folder: &str) -> String {
     )
 }
 
-/// Whose server of S3.
+/// Implementation of the S3 server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Maker {
     /// moto, in Python.
@@ -83,14 +81,14 @@ pub(crate) enum Maker {
     Gofakes3,
 }
 
-/// A server of S3 with a bucket `antares`.
+/// An S3 server with a bucket `antares`.
 pub(crate) struct S3 {
     process: Process,
     address: String,
 }
 
 impl S3 {
-    /// None where the server cannot be had: a package index may be away.
+    /// None if the server is unavailable: a package index may be down.
     pub(crate) fn start(maker: Maker) -> Option<Self> {
         let folder = env!("CARGO_MANIFEST_DIR");
         let mut tool = match maker {
@@ -139,12 +137,12 @@ impl S3 {
         &self.address
     }
 
-    /// Where it is and who asks, as variables of the environment.
+    /// Its address and credentials, as environment variables.
     pub(crate) fn environment(&self) -> String {
         Self::environment_at(&self.address)
     }
 
-    /// The same for one that is reached by another address.
+    /// The same for a server behind another address.
     pub(crate) fn environment_at(address: &str) -> String {
         format!(
             "AWS_ENDPOINT_URL=http://{}\nAWS_REGION=us-east-1\nAWS_ACCESS_KEY_ID=test\nAWS_SECRET_ACCESS_KEY=test\n",

@@ -1,5 +1,5 @@
-//! A cluster on a bad network: ways between caller, runners, compilers and object store that are slow,
-//! narrow, cut, half closed or silent, processes that stop for a while. It costs time, and nothing else.
+//! A cluster on a bad network: links between client, runners, compilers and object store are slow, narrow,
+//! cut, half closed or silent, and processes stop for a while. Only time is lost.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ use crate::{
     server::{PATIENCE, Server, signal, until},
 };
 
-/// Calls that are made while something is wrong.
+/// Calls during a fault.
 const CALLS: u64 = 4;
 
-/// Between two rounds of calls while a fault is not noticed yet.
+/// Pause between two rounds of calls until a fault is noticed.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(1_100);
 
-/// Two compilers with one object store, two runners, and a way before each of the five.
+/// Two compilers with one object store, two runners, and a link in front of each of the five.
 struct Network {
     compilers: Vec<Server>,
     runners: Vec<Server>,
@@ -35,7 +35,7 @@ struct Network {
 }
 
 impl Network {
-    /// With `maker`'s store, or a bucket of this process.
+    /// With `maker`'s store, or a bucket in this process.
     async fn start(maker: Option<Maker>) -> Option<Self> {
         let data: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
         let tier = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ impl Network {
         })
     }
 
-    /// One call of the script `number` of `round`, which is new to everybody. It must go well.
+    /// Calls script `number` of `round`, which is new to all. The call must succeed.
     async fn call(&self, round: u64, number: u64) {
         let elf = guests::bytes("exit-imc").unwrap();
         let elf = [&elf[..], &round.to_le_bytes(), &number.to_le_bytes()].concat();
@@ -93,7 +93,7 @@ impl Network {
         self.compilers.iter().any(|compiler| compiler.metric(&name) > 0.5)
     }
 
-    /// All servers that were there at the beginning are there and serve.
+    /// Whether all servers still run and serve.
     fn is_well(&self) -> bool {
         self.compilers.iter().chain(&self.runners).all(Server::is_ready)
     }
@@ -103,8 +103,7 @@ async fn ways(servers: &[Server]) -> Vec<Link> {
     futures_util::future::join_all(servers.iter().map(|server| Link::to(&server.address))).await
 }
 
-/// Each fault on each way in turn, with calls of new scripts meanwhile: a call that is lost on its way is
-/// made again, elsewhere.
+/// Each fault on each link in turn, with calls of new scripts: a lost call is retried elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_on_the_way_cost_time_and_nothing_else() {
     let Some(network) = Network::start(Some(Maker::Gofakes3)).await else { return };
@@ -118,7 +117,7 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
             way.set(fault);
             let since = Instant::now();
             let is_over = async {
-                // Nobody but the caller itself can tell a runner that is silent from one that takes long.
+                // Only the client can distinguish a silent runner from a slow one.
                 if place == "runner" && fault == Fault::Silent {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     way.set(Fault::None);
@@ -149,13 +148,13 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
 async fn processes_of_a_cluster_that_stop_for_a_while_are_waited_for_or_passed_over() {
     let network = Network::start(None).await.unwrap();
     network.calls(0).await;
-    // The other compiler answers for it.
+    // The other compiler takes over.
     signal("-STOP", network.compilers[0].pid());
     for round in 1..=4 {
         network.calls(round).await;
     }
     signal("-CONT", network.compilers[0].pid());
-    // Nobody can answer for a runner that has the call: it goes on when the runner does.
+    // No other process can answer for a runner that has the call: both resume together.
     let stopped = network.runners[0].pid();
     signal("-STOP", stopped);
     let goes_on = async {

@@ -1,4 +1,4 @@
-//! Bare transactions: their cells come from a node of the server's, which is slow, lies, stops, reorganises.
+//! Bare transactions: their cells come from the server's node, which is slow, lies, stops, or reorganises.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     transactions::example,
 };
 
-/// What must never be told: the node's address holds it.
+/// Must never appear in errors: it is part of the node's address.
 const SECRET: &str = "key-of-the-operator";
 
 /// A server with a node whose chain has the cells of ckb-debugger's example.
@@ -33,11 +33,11 @@ struct Place {
     server: Server,
     chain: Chain,
     transaction: TransactionView,
-    /// What comes of it with its cells, which have other places than those that were signed.
+    /// The verdict with its cells, whose out points differ from the signed ones.
     expected: v1::VerifyTransactionResponse,
 }
 
-/// Each lookup asks the node.
+/// Disables the cache: each lookup queries the node.
 const UNCACHED: &str = "[tuned]\nnode_cache_bytes_max = 0\n";
 
 impl Place {
@@ -98,15 +98,15 @@ async fn a_bare_transaction_is_enough() {
     for form in [bytes.clone(), digits.as_str().unwrap().to_owned().into(), text.to_string().into()] {
         place.is_expected(&place.verify(form).await.unwrap());
     }
-    // What never changes is asked for once.
+    // Immutable data is fetched once.
     let asked = place.node.requests();
     place.is_verified().await;
     assert_eq!((place.node.requests(), place.looked_up("ok")), (asked, 4.0));
-    // In a batch beside others; lists of the table are for fields alone.
+    // In a batch with others; lists of the table are only for fields.
     let transaction = Some(shared_transaction::Transaction::Bare(bytes));
     let one = v1::SharedTransaction { id: 1, transaction, ..Default::default() };
     let listed = v1::SharedTransaction { id: 2, cell_deps: vec![0], ..one.clone() };
-    // As CCC prints it.
+    // In CCC's format.
     let ccc = camel(&text["transaction"].to_string());
     let transaction = Some(shared_transaction::Transaction::Bare(ccc.into()));
     let format = v1::TransactionFormat::Ccc.into();
@@ -120,7 +120,7 @@ async fn a_bare_transaction_is_enough() {
     assert_eq!(second.reason, "REQUEST_INVALID");
     let Shared::Response(third) = &results[2] else { panic!("{results:?}") };
     place.is_expected(third);
-    // What is none says where.
+    // An invalid transaction names its field.
     let status = place.verify(Bytes::from_static(b"{\"cellDeps\":[]}")).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "TRANSACTION_INVALID"));
     assert_eq!(status.get_error_details().bad_request().unwrap().field_violations[0].field, "bare");
@@ -130,7 +130,7 @@ async fn a_bare_transaction_is_enough() {
 async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others() {
     let place = Place::new(UNCACHED).await;
     place.node.fail(std::iter::repeat_n(Fault::Silent, 4));
-    // More than there are places.
+    // More calls than slots.
     let calls = (0..6).map(|_| {
         let mut runner = place.client.runner.clone();
         let transaction = Some(Transaction::Bare(place.bare()));
@@ -139,17 +139,17 @@ async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others()
         async move { runner.verify_transaction(request).await.map(drop).unwrap_err().code() }
     });
     let silent = tokio::spawn(futures_util::future::join_all(calls));
-    // Those that bring their cells are served meanwhile.
+    // Calls that include their cells are served at the same time.
     let transaction = Some(Transaction::MockJson(example("mock_tx.json").into()));
     let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
     let answer = place.client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
     assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-    // Whoever notices first: the client or the server.
+    // Either the client or the server notices first.
     let codes = silent.await.unwrap();
     assert!(codes.iter().all(|code| [Code::DeadlineExceeded, Code::Cancelled].contains(code)), "{codes:?}");
-    // The places are free again.
+    // The slots are free again.
     let mut answer = place.verify(place.bare()).await;
-    // What is left of the silence.
+    // Uses up the remaining silent responses.
     for _ in 0..4 {
         if answer.is_ok() {
             break;
@@ -159,7 +159,7 @@ async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others()
     place.is_expected(&answer.unwrap());
 }
 
-/// JSON of a node with the keys that libraries of wallets have.
+/// JSON of a node with the keys of wallet libraries.
 fn camel(text: &str) -> String {
     let keys = ["cell_deps", "header_deps", "outputs_data", "out_point", "tx_hash", "dep_type"];
     keys.into_iter().chain(["previous_output", "code_hash", "hash_type", "dep_group"]).fold(
@@ -197,11 +197,11 @@ async fn the_command_leaves_the_cells_to_the_server() {
         assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)));
     }
     assert_eq!(place.looked_up("ok"), 3.0);
-    // As Lumos prints it.
+    // In Lumos's format.
     let lumos = camel(&json.to_string());
     let (status, _, stderr) = command(&lumos, &[&there[..], &["--format", "lumos"]].concat());
     assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)), "{stderr}");
-    // What goes wrong is told with its place, before or after the server is asked.
+    // Errors include their location, before or after the server is called.
     let refused = |text: &str, words: &[&str], said: &str| {
         let (status, _, stderr) = command(text, words);
         assert!(stderr.contains(said), "{stderr}");

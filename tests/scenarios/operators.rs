@@ -1,4 +1,4 @@
-//! What operators do to a running server, and compiles that nobody holds a call open for.
+//! Operators' actions on a running server, and compiles without an open call.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ async fn a_compile_goes_on_without_its_caller() {
     let (_data, server, mut client) = serving("").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let elf = guests::bytes("exit-imc").unwrap();
-    // What cannot be compiled says why.
+    // A failed compile reports the reason.
     let request = v1::StartCompileRequest { compile: compile(&elf), priority: 0 };
     let name = operations.start_compile(request.clone()).await.unwrap().into_inner().name;
     let wait = |name: &str| v1::WaitOperationRequest { name: name.to_owned(), timeout_ms: None };
@@ -60,7 +60,7 @@ async fn a_compile_goes_on_without_its_caller() {
         listed.operations.iter().map(|one| &one.name).collect::<Vec<_>>(),
         names.iter().collect::<Vec<_>>()
     );
-    // One that has ended stays as it ended.
+    // A completed operation keeps its result.
     let cancel = |name: &str| v1::CancelOperationRequest { name: name.to_owned() };
     let done = operations.cancel_operation(cancel(&names[1])).await.unwrap().into_inner();
     assert_eq!(done.state(), OperationState::Done);
@@ -83,12 +83,12 @@ async fn a_compile_goes_on_without_its_caller() {
     assert_eq!((explained.refused.as_str(), explained.key_id.is_empty()), ("", false));
 }
 
-/// A script that takes a worker seconds.
+/// A script whose compile takes a worker seconds.
 const LONG: &str = "sphincs-imc";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
-    // Of a script as large as this one, parts go to several workers.
+    // Parts of a script of this size are compiled by several workers.
     let (_data, server, mut client) = serving("[compiler]\nworkers_max = 3\nbaseline = false\n").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let (elf, small) = (guests::bytes(LONG).unwrap(), guests::bytes("exit-imc").unwrap());
@@ -100,7 +100,7 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
     for round in 1..=3 {
         let name = operations.start_compile(start.clone()).await.unwrap().into_inner().name;
         server.busy_worker(WORKER);
-        // A time that is over is an answer.
+        // An expired wait is a valid response.
         let brief = v1::WaitOperationRequest { name: name.clone(), timeout_ms: Some(1) };
         operations.wait_operation(brief).await.unwrap();
         let cancelled = operations.cancel_operation(v1::CancelOperationRequest { name }).await;
@@ -109,9 +109,9 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
         until("it is counted", || compiles("cancelled") == f64::from(round));
     }
     assert_eq!(compiles("done"), 0.0);
-    // Their places are free, and nothing is remembered of it.
+    // The workers are free, and the compile leaves no trace.
     assert!(client.compiler.compile(compile(&small).unwrap()).await.unwrap().into_inner().stored);
-    // Who only goes away ends nothing.
+    // A client that disconnects cancels nothing.
     let mut leaving = client.clone();
     let call = tokio::spawn(async move { leaving.compiler.compile(start.compile.unwrap()).await });
     server.busy_worker(WORKER);
@@ -131,7 +131,7 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
         client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner().cache(),
         v1::CacheUse::Hit
     );
-    // In force at once: it is no hit any more, and a compile makes the same bytes.
+    // In force at once: it is no longer a hit, and a compile reproduces the same bytes.
     admin.revoke(v1::RevokeRequest { name: compiled.artifact_sha256 }).await.unwrap();
     let status = client.compiler.compile(compile(&elf).unwrap()).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::FailedPrecondition, "ARTIFACT_REVOKED"));
@@ -150,7 +150,7 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
     assert_eq!(filter("warn,antares_pool=debug").await.unwrap(), "info,opentelemetry=warn");
     assert_eq!(filter("info").await.unwrap(), "warn,antares_pool=debug");
     assert_eq!(filter("antares=loud").await.unwrap_err().code(), Code::InvalidArgument);
-    // Twice is once.
+    // A repeated drain has no further effect.
     admin.drain(v1::DrainRequest {}).await.unwrap();
     let _ = admin.drain(v1::DrainRequest {}).await;
     until("the server says that it goes", || !server.is_ready());
@@ -158,7 +158,7 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// Standard output of `antares WORDS --server SERVER`, or what it says instead.
+/// Standard output of `antares WORDS --server SERVER`, or its error.
 fn said(words: &[&str], server: &str) -> Result<String, String> {
     let mut command = Command::new(worker_path("antares").unwrap());
     let output = command.args(words).args(["--server", server]).output().unwrap();
@@ -179,12 +179,12 @@ async fn an_operator_is_who_may_open_the_socket() {
     client.upload(&elf).await.unwrap();
     client.compiler.compile(compile(&elf).unwrap()).await.unwrap();
     let script = Sha256Digest::of(&elf).to_string();
-    // Nobody is one by the network, also not of this machine.
+    // No network address makes a caller an operator, not even a local one.
     let refused = said(&["admin", "revoke", &script], &server.address).unwrap_err();
     assert!(refused.contains("admin.socket") && refused.contains("admin.loopback"), "{refused}");
     assert!(said(&["ls", "--stored"], &server.address).is_err());
     assert!(said(&["ls", "--stored"], &at).unwrap().contains(&script));
-    // While a call holds the only place.
+    // While a call uses the only slot.
     let (chunks, stream) = tokio::sync::mpsc::channel(1);
     let mut holding = client.clone();
     let held = tokio::spawn(async move {
@@ -224,7 +224,7 @@ async fn what_is_stored_is_reported_in_pages() {
         let keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         Ok::<_, tonic::Status>((keys, page.next_page_token))
     };
-    // The last page says that it is, also where it is full.
+    // The last page says so, even if it is full.
     for (size, pages) in [(1, 5), (2, 3), (5, 1), (6, 1), (0, 1), (u32::MAX, 1)] {
         let (mut all, mut token, mut count) = (Vec::new(), String::new(), 0);
         loop {

@@ -1,5 +1,5 @@
-//! More than there is room for, and peers that do not do their part: bursts, readers that never read, clients
-//! that vanish, collectors that hang, processes that are stopped for a while.
+//! More than the capacity, and misbehaving peers: bursts, readers that never read, clients that vanish,
+//! collectors that hang, processes that stop for a while.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use crate::{
     server::{PATIENCE, Server, signal, until},
 };
 
-/// What the server may grow by while somebody asks for much and takes nothing.
+/// Allowed growth of the server while a client requests much and reads nothing.
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
 
 /// A script that ends at its deadline.
@@ -50,14 +50,14 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     let (_data, server, client) = serving("[runner]\nworkers_max = 2\nqueue_max = 8\n").await;
     client.clone().execute(endless(1)).await.unwrap();
     let before = server.memory_high();
-    // Ten times what there is room for.
+    // Ten times the capacity.
     let burst: Vec<_> = (0..100)
         .map(|_| {
             let mut client = client.clone();
             tokio::spawn(async move { client.runner.execute(of_tenant("greedy", endless(200))).await })
         })
         .collect();
-    // The other worker waits for the tenant that was here before.
+    // The other worker is reserved for the earlier tenant.
     until("the queue is full", || server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
     let (small, mut slowest) = (guests::bytes("exit-imc").unwrap(), Duration::ZERO);
     for code in 0..5 {
@@ -83,15 +83,15 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
         }
     }
     println!("{done} done, {refused} refused; another tenant's slowest call took {slowest:?}");
-    // One or two ran and eight waited, of which the other tenant's five calls may each have taken the place of one.
+    // One or two ran and eight waited; each of the other tenant's five calls may have replaced one.
     assert!(done >= 5 && refused >= 40, "{done} done, {refused} refused");
-    // It waits for a worker, and not for the eight that wait already.
+    // It waits for a worker, but not for the eight waiting calls.
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
 }
 
-/// Calls of a tenant that may have two at a time, each with its script: nearly all are answered before their
-/// bytes are there.
+/// Calls of a tenant limited to two at a time, each with its script: most are answered before their bytes
+/// arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_refusals_leave_the_connection_to_others() {
     const CALLS: usize = 20_000;
@@ -100,7 +100,7 @@ async fn thousands_of_refusals_leave_the_connection_to_others() {
     let server = Server::start_with(&data, "[listen]\ncalls_max = 4\n");
     let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
     let channel = endpoint.connect().await.unwrap();
-    // A call beside them, which lasts as long as the connection does.
+    // A concurrent call that lasts as long as the connection.
     let watch = HealthClient::new(channel.clone()).watch(HealthCheckRequest::default()).await;
     let mut watch = watch.unwrap().into_inner();
     assert!(watch.message().await.unwrap().is_some());
@@ -140,10 +140,10 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
     let start = v1::SessionStart { script: Some(script), ..v1::SessionStart::default() };
     inputs.send(v1::ExecuteSessionRequest { message: Some(Message::Start(start)) }).await.unwrap();
     let answers = reader.runner.clone().execute_session(ReceiverStream::new(receiver)).await.unwrap();
-    // Each answer is some hundred KiB; nobody takes one.
+    // Each answer has some hundred KiB; the client reads none.
     let mut sent = 0;
     loop {
-        // Long enough that what the network holds is little of it.
+        // Large compared with the network's buffers.
         let input = v1::Input { args: vec![Bytes::from_static(b"20000"), Bytes::from(vec![b'x'; 16 << 10])] };
         let input = Message::Input(v1::SessionInput { id: sent, input: Some(input) });
         let message = v1::ExecuteSessionRequest { message: Some(input) };
@@ -164,7 +164,7 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
     until("its worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
 }
 
-/// Its stream would stay for as long as its connection, with all that is held for it.
+/// Its stream would otherwise remain, with all its resources, as long as its connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_answers_nobody_takes_ends_with_its_time() {
     let data = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ async fn a_call_whose_answers_nobody_takes_ends_with_its_time() {
     drop(answers);
 }
 
-/// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor
+/// Forwards bytes between a client and `server` until `cut`; then neither end hears from the other, or learns
 /// that it is gone.
 async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -224,7 +224,7 @@ async fn a_client_that_vanishes_without_a_word_frees_its_worker() {
     let mut client = Client::connect_to(&address).await.unwrap();
     let call = tokio::spawn(async move { client.execute(endless(50_000)).await });
     server.busy_worker("antares-run-worker");
-    // As long as the way is open, pings are answered.
+    // Pings are answered while the link works.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
     let since = Instant::now();
@@ -239,7 +239,7 @@ async fn a_client_that_vanishes_without_a_word_frees_its_worker() {
 async fn a_collector_that_hangs_disturbs_nobody() {
     let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
-    // Takes connections and never answers.
+    // Accepts connections and never responds.
     let hang = tokio::spawn(async move {
         let mut open = Vec::new();
         while let Ok((stream, _)) = collector.accept().await {
@@ -273,7 +273,7 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
     let zygote = server.zygote("antares-run-worker").unwrap();
     for (what, pid) in [("the server", server.pid()), ("the zygote", zygote)] {
         signal("-STOP", pid);
-        // A tenant of its own needs a worker of its own, which a zygote must make.
+        // A new tenant needs a new worker, which a zygote must fork.
         let request = of_tenant(&format!("t{pid}"), inline(&elf, &["7"], Tier::Auto));
         let mut waiting = client.clone();
         let call = tokio::spawn(async move { waiting.runner.execute(request).await });
@@ -285,7 +285,7 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
     assert!(server.metric("antares_zygote_restarts_total{role=\"run\"}") < 0.5);
 }
 
-/// Calls that are under way when the server is told to stop.
+/// Calls in progress when the server is asked to stop.
 const UNDER_WAY: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -305,7 +305,7 @@ async fn no_call_under_way_is_lost_when_the_server_is_stopped() {
             })
             .collect();
         until("all run", || server.metric("antares_workers_busy{role=\"run\"}") > UNDER_WAY as f64 - 0.5);
-        // One that said nothing, and one that said hello and nothing more.
+        // A silent connection, and one that is silent after its preface.
         let silent = TcpStream::connect(&server.address).await.unwrap();
         let idle = Client::connect(&server).await;
         let since = Instant::now();

@@ -1,4 +1,4 @@
-//! The packages of clients/: made, installed into folders of their own, and used against servers with and
+//! The packages of clients/: built, installed into separate folders, and used against servers with and
 //! without TLS, silent ones, and several.
 
 use std::{
@@ -28,10 +28,10 @@ use crate::{
     transactions::with_lock,
 };
 
-/// What make.sh says where something that it needs is not installed.
+/// Exit status of make.sh if a tool is not installed.
 const MISSING: i32 = 77;
 
-/// A client that is installed, and a runner for it, with a compiler that the client does not know.
+/// An installed client, and a runner for it, with a compiler unknown to the client.
 struct Place {
     folder: TempDir,
     data: [TempDir; 2],
@@ -85,7 +85,7 @@ impl Place {
     fn request(&self, verb: &str, file: &Path, args: &[&str]) -> Output {
         let mut command = Command::new(self.folder.path().join("client"));
         command.arg(verb).arg(&self.server.address).arg(file).args(args);
-        // What was installed, and nothing of this repository.
+        // Only the installed files, and nothing of this repository.
         let files = self.files.clone();
         command.envs(files).current_dir(self.folder.path()).output().unwrap()
     }
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// A number of 64 bits is a text in some languages.
+/// Some languages represent 64-bit numbers as text.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -116,25 +116,25 @@ fn answers_come_from_the_server(place: &Place) {
         std::fs::write(&path, text).unwrap();
         path
     };
-    // That a lock does not accept it is an answer.
+    // A rejection by a lock is a valid answer.
     let refused = write("refused.json", &with_lock(&exits(7)));
     let answer = place.answer("verify", &refused, &[]);
     assert_eq!(answer["outcome"], json!("VERIFY_OUTCOME_FAILED"));
-    // Names of fields are the protocol's in one language, and those of its JSON in the others.
+    // Field names follow the protocol in one language, and its JSON in the others.
     let group = &answer["groups"][0];
     let exit_code = group.get("exitCode").or_else(|| group.get("exit_code"));
     assert_eq!(exit_code, Some(&json!(7)), "{answer}");
-    // No transaction is one.
+    // An invalid transaction.
     let output = place.request("verify", &write("none.json", "{\"mock_info\": {}, \"tx\": {}}"), &[]);
     assert!(!output.status.success() && output.stdout.is_empty());
-    // The first time with its bytes, the second by digest.
+    // With its bytes first, then by digest.
     for _ in 0..2 {
         let answer = place.answer("run", &guests::build("fib-imc").unwrap(), &["10"]);
         let verdict = &answer["verdict"];
         let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
         assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
     }
-    // The command uploads. The runner passes that on, in the name of who does it.
+    // The command uploads, and the runner forwards it in the caller's name.
     let mut command = Command::new(worker_path("antares").unwrap());
     command.args(["run", "--server", &format!("https://{}", place.server.address)]);
     let ran = command.arg(guests::build("exit-imc").unwrap()).envs(place.files.clone()).output().unwrap();
@@ -177,7 +177,7 @@ impl Lines {
         let answer: Value = serde_json::from_str(&self.output.recv_timeout(PATIENCE).unwrap()).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let Some(error) = answer.get("error") else {
-            // One language leaves out what is 0.
+            // One language omits zeros.
             let cycles = answer.get("cycles").map_or(Some(0), number).unwrap();
             return Answer::Verdict { outcome: text(&answer["outcome"]), cycles };
         };
@@ -207,7 +207,7 @@ async fn every_json_has_the_answer_of_the_server(place: &Place) {
     }
 }
 
-/// Nothing waits for the deadline of a call, 300 s, which would be another error.
+/// Asserts that nothing waits for a call's deadline of 300 s, which would be another error.
 fn silence_ends_with_an_error(place: &Place) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
@@ -229,7 +229,7 @@ fn servers_take_turns(place: &Place) {
     let passing = with_lock(&exits(0));
     let mut verify = || assert!(matches!(lines.answer(&passing), Answer::Verdict { .. }));
     let calls = |server: &Server| server.metric("antares_verifications_total{outcome=\"ok\"}");
-    // A connection may come later than the first calls.
+    // A connection may open after the first calls.
     until("both have calls", || {
         verify();
         servers.iter().all(|server| calls(server) >= 1.0)
@@ -247,7 +247,7 @@ async fn package(language: &str) {
     own_tests(language, &place);
 }
 
-/// The package's own tests, where it is installed.
+/// The package's own tests, on its installation.
 fn own_tests(language: &str, place: &Place) {
     let test = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/test.sh");
     let output = Command::new(test).arg(language).arg(place.folder.path()).output().unwrap();
@@ -255,7 +255,7 @@ fn own_tests(language: &str, place: &Place) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
 }
 
-/// The table of docs/clients.md has constants of the packages.
+/// The table of docs/clients.md matches constants of the packages.
 #[test]
 fn the_page_has_the_values_of_the_packages() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -283,7 +283,7 @@ async fn the_npm_package_verifies_transactions() {
     package("npm").await;
 }
 
-/// Go fetches modules from repositories, so that this one has what is made of the proto files.
+/// Go fetches modules from repositories, so this one contains the code generated from the proto files.
 #[test]
 fn the_go_module_has_the_proto_files_as_they_are() {
     let (folder, clients) =

@@ -1,5 +1,5 @@
-//! The pages that commands write, in a real browser at a phone's width and at a desk's: nothing is wider than
-//! the screen, the code of a function is shown with its cycles, and lines and instructions mark each other.
+//! Pages that commands write, in a real browser at a phone's and a desktop's width: nothing exceeds the
+//! screen, the code of a function has its cycles, and lines and instructions highlight each other.
 
 use std::{collections::BTreeMap, fs, process::Command, sync::mpsc::channel};
 
@@ -19,7 +19,7 @@ use crate::{
 /// A program whose hot function is in a file with a very long line.
 const SOURCE: &str = include_str!("pages.c");
 
-/// What looks at a page: in a frame of a width, since windows cannot be that narrow.
+/// Inspects a page in a frame of a given width, since windows cannot be that narrow.
 const FRAMES: &str = include_str!("pages.html");
 
 fn profile(folder: &std::path::Path, rounds: u32) -> (Profile, Programs) {
@@ -38,7 +38,6 @@ fn profile(folder: &std::path::Path, rounds: u32) -> (Profile, Programs) {
     (recording.to_profile(), programs)
 }
 
-/// The pages by their paths.
 fn pages() -> BTreeMap<&'static str, String> {
     let folder = tempfile::tempdir().unwrap();
     let source = |file: &str| file.ends_with("guest.c").then(|| SOURCE.to_owned());

@@ -1,5 +1,5 @@
-//! Second runs of batches and transactions, drawn by lot or asked for: wrong native code is found, its answer
-//! is not believed by whoever asked, and whoever asks pays.
+//! Second runs of batches and transactions, at random or on request: they detect wrong native code. A caller
+//! that requests one gets the correct answer, and pays for it.
 
 use antares_proto::v1::{self, Recheck, Tier};
 use antares_tests::guests;
@@ -11,7 +11,7 @@ use crate::{
     server::{Server, until},
 };
 
-/// What the script exits with, and what its spoilt native code does.
+/// Exit code of the script, and of its corrupted native code.
 const RIGHT: i32 = 77;
 const WRONG: i32 = 78;
 
@@ -29,8 +29,8 @@ fn transaction(elf: &[u8], recheck: bool) -> v1::VerifyTransactionRequest {
     v1::VerifyTransactionRequest { recheck, ..verification(json, Tier::Auto) }
 }
 
-/// Exit codes of a batch's runs, or of a transaction's groups, or of the one run; and what came of the
-/// second.
+/// Exit codes of a batch's runs, of a transaction's groups, or of the one run; and the result of the second
+/// run.
 type Told = (Vec<Option<i32>>, Recheck);
 
 async fn run_reported(client: &mut Client, elf: &[u8], recheck: bool) -> Told {
@@ -49,7 +49,7 @@ async fn transaction_reported(client: &Client, elf: &[u8], recheck: bool) -> Tol
     (answer.groups.iter().map(|group| group.exit_code).collect(), answer.recheck())
 }
 
-/// Each kind of call, whatever of them `recheck` asks for.
+/// Makes a call of each kind, with a second run if `recheck`.
 async fn reported(client: &mut Client, elf: &[u8], kind: usize, recheck: bool) -> Told {
     match kind {
         0 => run_reported(client, elf, recheck).await,
@@ -84,7 +84,7 @@ async fn a_caller_gets_the_interpreter_s_answer() {
         assert_eq!(reported(&mut client, &elf, kind, false).await, wrong);
         assert_eq!(reported(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Different));
         assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
-        // There is no native code any more, and nothing to compare.
+        // Native code is gone, so there is nothing to compare.
         assert_eq!(reported(&mut client, &elf, kind, true).await, (right, Recheck::Unspecified));
         server.stop();
     }
@@ -117,7 +117,7 @@ async fn the_lot_falls_on_calls_of_every_kind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn compiles_that_are_made_again_give_the_same_bytes() {
     let (_data, server, mut client) = serving("[compiler]\nrecompile_one_in = 1\n").await;
-    // Of one part and of two, from both generators.
+    // Scripts of one part and of two, with both generators.
     for name in ["fib-imc", "rsa1024-imc"] {
         let elf = guests::bytes(name).unwrap();
         client.upload(&elf).await.unwrap();

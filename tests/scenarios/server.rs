@@ -1,4 +1,4 @@
-//! `antares serve` as a process of its own.
+//! `antares serve` in a separate process.
 
 use std::{
     fs,
@@ -16,23 +16,23 @@ use antares_tests::s3;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take that a test waits for.
+/// Longest time to wait for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Processor time after which a worker is certainly at its job.
+/// Processor time after which a worker has certainly started its job.
 pub(crate) const BUSY_TICKS: u64 = 10;
 
-/// A running server; killed when it is dropped.
+/// A running server; dropping it kills it.
 pub(crate) struct Server {
     process: Child,
     /// `host:port` of gRPC.
     pub(crate) address: String,
     metrics: String,
-    /// `host:port` of gRPC-web and JSON, where they are on.
+    /// `host:port` of gRPC-web and JSON, if enabled.
     pub(crate) web: Option<String>,
 }
 
-/// Where a server says that it serves.
+/// Addresses from the server's log.
 struct Addresses {
     grpc: String,
     metrics: String,
@@ -46,39 +46,39 @@ impl Server {
         Self::start_with(data, "")
     }
 
-    /// As [`Server::start`], with more sections of configuration. Temporary files would be in a folder of
-    /// their own ([`Server::temporary`]).
+    /// As [`Server::start`], with more configuration sections. Temporary files get a separate folder
+    /// ([`Server::temporary`]).
     #[track_caller]
     pub(crate) fn start_with(data: &TempDir, sections: &str) -> Self {
         Self::start_program("antares", &["serve"], data, sections)
     }
 
-    /// As [`Server::start_with`], by another program: one of the services alone.
+    /// As [`Server::start_with`], with another program: one of the services alone.
     #[track_caller]
     pub(crate) fn start_program(program: &str, words: &[&str], data: &TempDir, sections: &str) -> Self {
         Self::start_listening(program, words, "127.0.0.1:0", data, sections)
     }
 
-    /// A service alone at an address that another process had.
+    /// A service alone at the address of an earlier process.
     #[track_caller]
     pub(crate) fn start_at(program: &str, address: &str, data: &TempDir, sections: &str) -> Self {
         Self::start_listening(program, &[], address, data, sections)
     }
 
-    /// `antares serve` at an address that another process had.
+    /// `antares serve` at the address of an earlier process.
     #[track_caller]
     pub(crate) fn start_again(address: &str, data: &TempDir) -> Self {
         Self::start_listening("antares", &["serve"], address, data, "")
     }
 
-    /// `antares serve` as the words `before` leave it, which end in executing the words behind them.
+    /// `antares serve` under the command `before`, which ends by executing the arguments after it.
     #[track_caller]
     pub(crate) fn start_under(before: &[&str], data: &TempDir, sections: &str) -> Self {
         let command = Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections);
         Self::start_command(command)
     }
 
-    /// As [`Server::start_under`], with a standard output that is read by the caller, or not at all.
+    /// As [`Server::start_under`]; the caller reads the standard output, or leaves it unread.
     #[track_caller]
     pub(crate) fn start_unread(
         before: &[&str],
@@ -111,7 +111,7 @@ impl Server {
         data: &TempDir,
         sections: &str,
     ) -> Command {
-        // Limits that no key sets: another program takes them.
+        // Settings without a configuration key need another program.
         let (program, words) = match sections.contains("[tuned]") {
             true => ("tuned-server", &[][..]),
             false => (program, words),
@@ -119,9 +119,9 @@ impl Server {
         let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
         let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
-        // The last, so that what follows may go on with it.
+        // The last section, so that the next lines may continue it.
         let log = "[log]\nformat = \"json\"\n";
-        // Where nobody is asked who calls, tests are operators.
+        // Without authentication, tests are operators.
         let is_said = ["[admin]", "client_ca", "jwks"].iter().any(|word| sections.contains(word));
         let admin = if is_said { "" } else { "[admin]\nloopback = true\n" };
         fs::write(&config, format!("{metrics}{admin}{log}{sections}")).unwrap();
@@ -149,13 +149,13 @@ impl Server {
         let mut process = Begun::new(&mut command);
         let log = process.output();
         let (found, addresses) = mpsc::channel();
-        // Reads to the end, so that the server never waits for its log to be read.
+        // Reads to the end, so that the server never blocks on its log.
         thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
-                // Shown if the test fails: an answer of INTERNAL refers to the log.
+                // Shown if the test fails: an INTERNAL error refers to the log.
                 if ["\"WARN\"", "\"ERROR\""].iter().any(|level| line.contains(level)) {
                     println!("{line}");
                 }
@@ -172,17 +172,17 @@ impl Server {
         Self { process, address, metrics, web }
     }
 
-    /// Where the server keeps what it stores.
+    /// Folder of the server's store.
     pub(crate) fn store(data: &TempDir) -> PathBuf {
         data.path().join("data")
     }
 
-    /// Where the server keeps its signing keys, and what is revoked.
+    /// Folder of the server's signing keys and revocations.
     pub(crate) fn keys(data: &TempDir) -> PathBuf {
         data.path().join("data-keys")
     }
 
-    /// Where the server would make temporary files.
+    /// Folder for the server's temporary files.
     pub(crate) fn temporary(data: &TempDir) -> PathBuf {
         data.path().join("temporary")
     }
@@ -199,7 +199,7 @@ impl Server {
         (zygotes, workers)
     }
 
-    /// Open descriptors, memory files that are mapped, threads, and resident memory in KiB.
+    /// Open descriptors, mapped memory files, threads, and resident memory in KiB.
     pub(crate) fn possessions(&self) -> [u64; 4] {
         let path = format!("/proc/{}", self.pid());
         let open = fs::read_dir(format!("{path}/fd")).map_or_else(
@@ -219,17 +219,17 @@ impl Server {
         [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
     }
 
-    /// Whether the process says that it lives.
+    /// Whether the process reports that it is live.
     pub(crate) fn is_live(&self) -> bool {
         self.get("/livez").starts_with("HTTP/1.1 200")
     }
 
-    /// Whether all services say that they serve.
+    /// Whether all services report that they serve.
     pub(crate) fn is_ready(&self) -> bool {
         self.get("/healthz").starts_with("HTTP/1.1 200")
     }
 
-    /// The answer to a request for a page beside the metrics.
+    /// The response to a request on the metrics listener.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut answer = String::new();
         let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {
@@ -239,14 +239,14 @@ impl Server {
         asked.map_or_else(|error| error.to_string(), |_| answer)
     }
 
-    /// The value of a metric with these labels, 0 if it is not there.
+    /// The value of a metric with these labels, 0 if absent.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics");
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         value.unwrap_or(0.0)
     }
 
-    /// Most memory that the server's own process has had, bytes.
+    /// Peak memory of the server's own process, bytes.
     pub(crate) fn memory_high(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -258,7 +258,7 @@ impl Server {
         children(self.process.id()).into_iter().find(|pid| command(*pid).contains(binary))
     }
 
-    /// The worker of the zygote `binary` that has used processor time: not one that is about to go.
+    /// A worker of the zygote `binary` that has used processor time, which excludes ending ones.
     #[track_caller]
     pub(crate) fn busy_worker(&self, binary: &str) -> u32 {
         let mut found = None;
@@ -271,21 +271,21 @@ impl Server {
         found.unwrap()
     }
 
-    /// Sends SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits for the end.
     pub(crate) fn kill(&mut self) {
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Sends SIGTERM and gives the exit status.
+    /// Sends SIGTERM and returns the exit status.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
         signal("-TERM", self.process.id());
         self.wait()
     }
 
-    /// Waits until it ends, and gives the exit status.
+    /// Waits for the end, and returns the exit status.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Option<i32> {
         let mut ended = None;
@@ -297,7 +297,7 @@ impl Server {
     }
 }
 
-/// A process that has not said yet that it serves: ended if it never does.
+/// A process that has not yet reported that it serves; killed if it never does.
 struct Begun(Option<Child>);
 
 impl Begun {
@@ -330,14 +330,14 @@ impl Drop for Server {
     }
 }
 
-/// What a test has put into the file `environment` of the folder, a line for each variable.
+/// Variables that a test has put into the file `environment` of the folder, one per line.
 fn environment(data: &TempDir) -> Vec<(String, String)> {
     let text = fs::read_to_string(data.path().join("environment")).unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Sends a signal; that the process is gone already is fine.
+/// Sends a signal; ignores that the process is gone.
 pub(crate) fn signal(signal: &str, pid: u32) {
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status().unwrap();
 }
@@ -369,11 +369,11 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let pids = lists
         .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>());
-    // A process that is just going away is listed as 0, and signals to 0 reach ourselves.
+    // An ending process is listed as 0, and signals to 0 reach ourselves.
     pids.filter(|pid| *pid > 1).collect()
 }
 
-/// Addresses of gRPC and metrics, if this line of the log tells them.
+/// Addresses of gRPC and metrics, if this log line contains them.
 fn addresses_in(line: &str) -> Option<Addresses> {
     let value: Value = serde_json::from_str(line).ok()?;
     let fields = value.get("fields").unwrap_or(&value);

@@ -1,5 +1,5 @@
-//! Native code that somebody put into the cache: forged, another's, cut, signed by a key that was revoked,
-//! revoked itself. Never run, compiled again at once, counted by its reason.
+//! Tampered native code in the cache: forged, swapped, truncated, signed by a revoked key, or itself revoked.
+//! It never runs, is compiled again at once, and is counted by reason.
 
 use std::{path::PathBuf, process::Command};
 
@@ -18,7 +18,7 @@ use crate::{
     server::{Server, until},
 };
 
-/// One compile a script, so that it is known which.
+/// One compile per script, so that its generator is known.
 const SECTIONS: &str = "[compiler]\nbaseline = false\n";
 
 fn key(elf: &[u8]) -> Sha256Digest {
@@ -26,7 +26,7 @@ fn key(elf: &[u8]) -> Sha256Digest {
     Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full)
 }
 
-/// The entry of `elf`, as `change` makes it of what is there: with a digest of the cache that fits.
+/// Replaces the entry of `elf` by the result of `change`, with a matching digest of the cache.
 fn change(data: &TempDir, elf: &[u8], change: impl FnOnce(&Cache, Vec<u8>) -> Vec<u8>) {
     let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
     let entry = cache.get(Space::Artifact, key(elf).0).unwrap();
@@ -47,7 +47,7 @@ fn refused(server: &Server, reason: &str) -> f64 {
     server.metric(&format!("antares_artifacts_refused_total{{reason=\"{reason}\"}}"))
 }
 
-/// Runs natively; whether it was compiled for this run.
+/// Runs natively; returns whether it was compiled for this run.
 async fn run(client: &mut Client, elf: &[u8]) -> bool {
     let answer = client.execute(stored(elf, &["-3"], Tier::Native)).await.unwrap();
     assert_eq!(exit_code(&answer), Some(-3));
@@ -67,7 +67,7 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
     let other_key = key(&other).0;
     type Change = Box<dyn FnOnce(&Cache, Vec<u8>) -> Vec<u8>>;
     let changes: [(&str, Change); 6] = [
-        // A byte of the code, with all digests that have no key made anew.
+        // A changed byte of code, with all keyless digests updated.
         (
             "other_bytes",
             Box::new(|_, mut entry| {
@@ -86,7 +86,7 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
         ),
         ("other_artifact", Box::new(move |cache, _| cache.get(Space::Artifact, other_key).unwrap())),
         ("malformed", Box::new(|_, entry| entry[..entry.len() - 1].to_vec())),
-        // As it was before it was signed.
+        // Without the signature.
         ("malformed", Box::new(|_, entry| entry[..entry.len() - 300].to_vec())),
         ("malformed", Box::new(|_, _| Vec::new())),
     ];
@@ -110,7 +110,7 @@ async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_ag
     let listed = keys(&data, &["list"]);
     let old = listed.split_whitespace().next().unwrap().to_owned();
     assert!(listed.contains("signs"), "{listed}");
-    // What the old key signed is good as long as it is trusted.
+    // Code signed by the old key is valid while the key is trusted.
     let new = keys(&data, &["rotate"]);
     assert_ne!(new, old);
     assert!(!run(&mut client, &elf).await);
@@ -129,7 +129,7 @@ async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_ag
     assert!(keys(&data, &["list"]).contains(&format!("{old}  revoked")));
 }
 
-/// What the script exits with, and what native code of it does that has another constant.
+/// Exit code of the script, and of its native code with a changed constant.
 const RIGHT: i32 = 77;
 const WRONG: i32 = 78;
 
@@ -141,7 +141,7 @@ async fn reported(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
     (exit_code(&answer), answer.artifact.unwrap().cache() == CacheUse::Miss)
 }
 
-/// A store with the native code of the script, whose server has stopped.
+/// A store with the native code of the script, after its server has stopped.
 async fn compiled() -> (TempDir, Vec<u8>) {
     let data = tempfile::tempdir().unwrap();
     let elf = guests::assemble(CONSTANT).unwrap();
@@ -164,7 +164,7 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
         ("expired", |manifest| manifest.not_after = 1),
     ];
     for (reason, claim) in claims {
-        // Code that would tell, had it run.
+        // This code would be visible, had it run.
         spoil_claiming(&data, &elf, mistake_a_constant, claim);
         let server = Server::start_with(&data, SECTIONS);
         assert_eq!(reported(&server, &elf).await, (Some(RIGHT), true), "{reason}");
@@ -172,7 +172,7 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
         assert_eq!(reported(&server, &elf).await, (Some(RIGHT), false), "{reason}");
         server.stop();
     }
-    // Nothing but its manifest had kept it from being run.
+    // Only its manifest prevented the run.
     let digest = spoil_claiming(&data, &elf, mistake_a_constant, |_| {});
     let server = Server::start_with(&data, SECTIONS);
     assert_eq!(reported(&server, &elf).await, (Some(WRONG), false));
@@ -184,8 +184,8 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
     server.stop();
 }
 
-/// With the digest of the script goes all native code of it, whichever generator made it, also after the
-/// entries are put back.
+/// Revoking a script's digest revokes all its native code, from either generator, even if entries are
+/// restored.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_revoked_script_runs_natively() {
     let (data, elf) = compiled().await;
@@ -203,12 +203,12 @@ async fn nothing_of_a_revoked_script_runs_natively() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
     let (data, elf) = compiled().await;
-    // As it is.
+    // Unchanged.
     let digest = spoil_claiming(&data, &elf, |_| 1, |_| {});
     keys(&data, &["revoke", &digest.to_string()]);
     let server = Server::start_with(&data, SECTIONS);
     let mut client = Client::connect(&server).await;
-    // Compiles are reproducible: the same bytes come back, and only the interpreter is left.
+    // Compiles are reproducible: the same bytes result, so only the interpreter remains.
     let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
     assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
     for _ in 0..3 {
@@ -219,6 +219,6 @@ async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
             "{status}"
         );
     }
-    // It is not compiled again for each call: once refused as it was stored, and once as it was made.
+    // It is not compiled again for each call: refused once as stored, and once as compiled.
     assert_eq!(refused(&server, "digest_revoked"), 2.0);
 }

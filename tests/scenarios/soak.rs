@@ -1,5 +1,5 @@
-//! Mixed load for a long time, with faults now and then: nothing grows, nothing is wrong, and the server's
-//! counts are the callers'.
+//! Mixed load for a long time, with occasional faults: no growth, no wrong answer, and the server's counts
+//! equal the callers'.
 
 use std::{
     sync::{
@@ -19,14 +19,14 @@ use crate::{
     server::{Server, signal, until},
 };
 
-/// How long, seconds; an hour if it is not set.
+/// Duration in seconds; an hour by default.
 const SECONDS: &str = "ANTARES_SOAK_SECONDS";
 /// Inputs of a batch.
 const BATCH: usize = 64;
-/// Between two looks at the server.
+/// Interval between samples of the server.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// A generator of numbers that are the same each time (xorshift).
+/// A deterministic generator of random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -37,21 +37,21 @@ impl Random {
         self.0 % end
     }
 
-    /// One of `processes`, which are not none.
+    /// One of `processes`, which must not be empty.
     fn one_of(&mut self, processes: &[u32]) -> u32 {
         processes[usize::try_from(self.below(processes.len() as u64)).unwrap()]
     }
 }
 
-/// What all callers together met.
+/// Total results of all callers.
 #[derive(Default)]
 struct Met {
     over: AtomicBool,
-    /// Answers with a verdict, by calls of one execution.
+    /// Answers with a verdict to calls of one execution.
     executed: AtomicU64,
     /// Runs of batches.
     batched: AtomicU64,
-    /// Calls refused as they should be.
+    /// Calls that were correctly refused.
     refused: AtomicU64,
     /// Calls whose worker was killed.
     lost: AtomicU64,
@@ -67,7 +67,7 @@ impl Met {
         what.fetch_add(many, Ordering::Relaxed);
     }
 
-    /// Notes a call that has no answer.
+    /// Records a failed call.
     fn record(&self, status: &Status) {
         let is_lost = status.code() == Code::Unavailable && reason(status) == "WORKER_LOST";
         if !is_lost {
@@ -77,7 +77,7 @@ impl Met {
     }
 }
 
-/// Runs `guest` again and again for a tenant, and knows how it must end; on a new connection now and then.
+/// Runs `guest` repeatedly for a tenant, and checks its result; reconnects occasionally.
 async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier, &str), pause: Duration) {
     let elf = guests::bytes(guest).unwrap();
     let is_echo = guest.starts_with("exit");
@@ -120,7 +120,7 @@ async fn batches(address: String, met: Arc<Met>) {
                 let results = answer.into_inner().results;
                 let code =
                     |result: &v1::BatchResult| result.verdict.as_ref().and_then(|verdict| verdict.exit_code);
-                // A worker that is killed in the middle leaves results without a verdict.
+                // A worker killed during a batch leaves results without a verdict.
                 let right = results
                     .iter()
                     .enumerate()
@@ -136,7 +136,7 @@ async fn batches(address: String, met: Arc<Met>) {
     }
 }
 
-/// Rubbish that is refused, and calls whose caller goes away.
+/// Invalid calls, and calls whose client disconnects.
 async fn trouble(address: String, met: Arc<Met>) {
     let mut client = Client::connect_to(&address).await.unwrap();
     let endless = guests::bytes("attack-loop-call").unwrap();
@@ -158,7 +158,7 @@ async fn trouble(address: String, met: Arc<Met>) {
     }
 }
 
-/// Kills a worker now and then, and a zygote now and then.
+/// Occasionally kills a worker or a zygote.
 async fn faults(server: &Server, met: &Met, seconds: u64) -> (u64, Vec<[u64; 5]>) {
     let (mut random, mut kills, mut looks) = (Random(3), 0, Vec::new());
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -180,7 +180,7 @@ async fn faults(server: &Server, met: &Met, seconds: u64) -> (u64, Vec<[u64; 5]>
     (kills, looks)
 }
 
-/// Median of one thing that was looked at.
+/// Median of one sampled value.
 fn median(looks: &[[u64; 5]], what: usize) -> u64 {
     let mut values: Vec<u64> = looks.iter().map(|look| look[what]).collect();
     values.sort_unstable();
@@ -221,8 +221,8 @@ async fn soak(seconds: u64) {
     let counted = server.metric("antares_executions_total{outcome=\"exit\"}");
     let reported = (executed + batched) as f64;
     println!("{counted} executions that exited by the server's count, {reported} by the callers'");
-    // What a batch had done when its worker was killed is in its answer too; an answer may be lost with its
-    // caller only.
+    // Answers include the completed runs of a batch whose worker was killed; an answer is lost only with its
+    // caller.
     assert!((counted - reported).abs() < 0.5, "{counted} {reported}");
     flat(&looks);
     until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
@@ -231,7 +231,7 @@ async fn soak(seconds: u64) {
     assert_eq!(left.filter(|entry| entry.path().is_file()).count(), 0, "temporary files are left");
 }
 
-/// The last quarter is like the second one; in the first there are compiles, and everything is new.
+/// The last quarter must equal the second one; the first includes compiles and start-up effects.
 fn flat(looks: &[[u64; 5]]) {
     let quarter = looks.len() / 4;
     let (early, late) = (&looks[quarter..2 * quarter], &looks[looks.len() - quarter..]);

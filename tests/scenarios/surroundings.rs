@@ -1,6 +1,6 @@
-//! What stands around a service: who reads its output, who started it, whose parent it is, what the kernel
-//! refuses it. Some of it needs root, which makes process-id namespaces and limits of others; elsewhere those
-//! tests say why they are skipped.
+//! The environment of a service: the reader of its output, its parent, its children, and failing system
+//! calls. Some tests need root for process-id namespaces and limits; without root they print why they are
+//! skipped.
 
 use std::{
     fs::{self, File},
@@ -21,7 +21,7 @@ use crate::{
     server::{PATIENCE, Server, children, signal, until},
 };
 
-/// A call that is refused, and whose refusal is logged.
+/// A refused call, which is logged.
 async fn refused(client: &mut Client) -> tonic::Status {
     let request = v1::CompileRequest { script_sha256: "zz".repeat(32), ..Default::default() };
     client.compiler.compile(request).await.unwrap_err()
@@ -47,7 +47,7 @@ fn is_root() -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     let data = tempfile::tempdir().unwrap();
-    // So much that what may wait is soon full.
+    // Enough to fill the queue soon.
     let (server, mut log) = Server::start_unread(&[], &data, "filter = \"trace\"\n");
     let mut client = Client::connect(&server).await;
     let end = tokio::time::Instant::now() + PATIENCE;
@@ -57,12 +57,12 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     }
     runs(client.execute(script()).await);
     assert!(server.is_live() && server.is_ready());
-    // Somebody reads again: the log says what it has not, in time.
+    // Once read again, the log reports its lost lines in time.
     let mut lines = log.by_ref().lines().map_while(Result::ok);
     let reported = lines.find(|line| line.contains("lines of the log were lost")).unwrap();
     let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
     assert!(reported["lines"].as_u64() > Some(0), "{reported}");
-    // Nobody reads any more, and it ends all the same.
+    // The process ends although its log is unread.
     for _ in 0..200 {
         refused(&mut client).await;
     }
@@ -76,12 +76,12 @@ async fn an_audit_pipe_is_never_waited_for() {
     let pipe = data.path().join("audit");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let target = format!("[audit]\ntarget = {:?}\n", pipe.display().to_string());
-    // Nobody reads it: it starts, says so, and answers.
+    // Without a reader, it starts, reports it, and answers.
     let server = Server::start_with(&data, &target);
     until("the audit log is broken", || server.metric("antares_audit_broken") == 1.0);
     runs(Client::connect(&server).await.execute(script()).await);
     assert_eq!(server.stop(), Some(0));
-    // The operator would rather refuse: calls are, until somebody reads.
+    // If the operator requires the log, calls are refused until someone reads it.
     let server = Server::start_with(&data, &format!("{target}required = true\n"));
     let mut client = Client::connect(&server).await;
     let refused = client.execute(script()).await.unwrap_err();
@@ -91,11 +91,11 @@ async fn an_audit_pipe_is_never_waited_for() {
     runs(client.execute(script()).await);
     let mut line = [0; 1];
     reader.read_exact(&mut line).unwrap();
-    // It stalls, with whatever it has: the end does not wait for it.
+    // The reader stalls with unread data: the end does not wait for it.
     assert_eq!(server.stop(), Some(0));
 }
 
-/// The first process of a namespace, which `unshare` does not always take along; killed when it is dropped.
+/// The first process of a namespace, which `unshare` may not end itself; killed on drop.
 struct First(u32);
 
 impl First {
@@ -111,7 +111,7 @@ impl Drop for First {
     }
 }
 
-/// Processes that have ended and that nobody has waited for.
+/// Processes that have ended and were not waited for.
 fn zombies(parent: u32) -> usize {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -138,7 +138,7 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
         all.find(|pid| String::from_utf8_lossy(&named(pid)).contains("antares-run-worker"))
     };
     for _ in 0..4 {
-        // Renewals, and workers without a parent.
+        // Renewals, and orphaned workers.
         for _ in 0..4 {
             runs(client.execute(script()).await);
         }
@@ -147,7 +147,7 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
         signal("-KILL", killed);
         until("it is reaped and replaced", || !children(init).contains(&killed) && server.is_ready());
     }
-    // Their owner has heard of their ends: nobody else has taken a status.
+    // Their owner observed their ends: no other code took a status.
     let count = |name: &str| server.metric(&format!("antares_zygote_{name}_total{{role=\"run\"}}"));
     assert!(count("restarts") >= 1.0 && count("renewals") >= 1.0);
     for _ in 0..10 {
@@ -157,11 +157,11 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
     until("nobody is left unreaped", || zombies(init) == 0);
     runs(client.execute(script()).await);
     assert!(server.is_live());
-    // What unshare started ends as it would have.
+    // The process that unshare started ends as usual.
     signal("-TERM", init);
     let mut server = server;
     assert_eq!(server.wait(), Some(0));
-    // It is gone, and its number may be somebody else's.
+    // It is gone, and its number may be reused.
     std::mem::forget(first);
 }
 
@@ -176,14 +176,14 @@ async fn a_worker_that_cannot_be_forked_is_reported_and_comes_back() {
     let limits = fs::read_to_string(format!("/proc/{zygote}/limits")).unwrap();
     let before = limits.lines().find_map(|line| line.strip_prefix("Max processes")).unwrap();
     let before = before.split_whitespace().next().unwrap();
-    // Who is not who the zygote is needs a capability for it.
+    // Setting limits of another user's process requires a capability.
     let limit = |soft: &str| {
         let words = ["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", "--pid"];
         let more = [zygote.to_string(), format!("--nproc={soft}:")];
         assert!(Command::new("setpriv").args(words).args(more).status().unwrap().success());
     };
     limit("1");
-    // A worker that was made ahead may still be there.
+    // A spare worker may still exist.
     let end = tokio::time::Instant::now() + PATIENCE;
     let status = loop {
         match client.execute(script()).await {
@@ -225,7 +225,7 @@ fn a_proc_that_hides_processes_is_reported() {
     assert_eq!(server.metric("antares_workers_inspected_total{role=\"run\"}"), 0.0);
 }
 
-/// What whoever started it may have left a service: its name, and words of a shell before `exec`.
+/// State that a service may inherit: a name, and shell commands before `exec`.
 const INHERITED: [(&str, &str); 30] = [
     ("SIGCHLD is ignored", "trap '' CHLD; exec \"$@\""),
     ("SIGHUP is ignored", "trap '' HUP; exec \"$@\""),
@@ -264,7 +264,7 @@ const INHERITED: [(&str, &str); 30] = [
 fn what_it_inherits_changes_nothing() {
     let rows: Vec<_> = INHERITED.iter().collect();
     thread::scope(|scope| {
-        // As many at once as start in less time than one after the other.
+        // As many at once as start in less time than sequentially.
         for rows in rows.chunks(rows.len().div_ceil(3)) {
             scope.spawn(move || rows.iter().for_each(|(name, words)| settles(name, words)));
         }
@@ -281,7 +281,7 @@ fn settles(name: &str, words: &str) {
     signal("-HUP", server.pid());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { runs(Client::connect(&server).await.execute(script()).await) });
-    // What it has made is nobody else's: the store, the keys beside it, logs, sockets.
+    // All files that it created are private: the store, the keys, logs, sockets.
     let find = |folder: &Path, words: &[&str]| {
         let found = Command::new("find").arg(folder).args(["-mindepth", "1"]).args(words).output();
         String::from_utf8(found.unwrap().stdout).unwrap()

@@ -1,4 +1,4 @@
-//! Tenants beside each other: what one has uploaded, used up or run is nothing to another.
+//! Isolation of tenants: uploads, usage and runs of one do not affect another.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use crate::{
     server::{Server, until},
 };
 
-/// Rules by which `user/NAME` is the tenant `NAME`, with all roles that a client has.
+/// Rules by which `user/NAME` is the tenant `NAME`, with all roles of a client.
 const ALL_ROLES: &str = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\nroles = [\"upload\", \"compile\", \"execute\", \"profile\"]\n";
 
 #[derive(Clone)]
@@ -105,13 +105,13 @@ pub(crate) fn start(issuer: &Issuer, data: &TempDir, sections: &str) -> Server {
     Server::start_with(data, &format!("{}{ALL_ROLES}{sections}", issuer.section()))
 }
 
-/// A refusal by a quota: which, and that it says when to come back where that helps.
+/// The quota of a refusal; asserts a retry delay where a retry helps.
 #[track_caller]
 fn quota_of(status: &Status) -> String {
     assert_eq!((status.code(), reason(status).as_str()), (Code::ResourceExhausted, "QUOTA"), "{status:?}");
     let details = status.get_error_details();
     let quota = details.error_info().unwrap().metadata["quota"].clone();
-    // Nothing leaves the store by waiting.
+    // Waiting does not free the store.
     let delay = details.retry_info().and_then(|retry| retry.retry_delay);
     assert_eq!(delay.is_some(), quota != "stored_bytes_max", "{details:?}");
     let violation = &details.quota_failure().unwrap().violations[0];
@@ -119,7 +119,7 @@ fn quota_of(status: &Status) -> String {
     quota
 }
 
-/// A guest, changed so that it is another script that does the same.
+/// A guest modified into a different script with equal behaviour.
 fn variant(name: &str, number: u8) -> Vec<u8> {
     let mut elf = guests::bytes(name).unwrap();
     elf.push(number);
@@ -140,7 +140,7 @@ async fn what_a_tenant_uploads_is_nobody_else_s() {
     };
     for again in [false, true] {
         if again {
-            // Whose a script is, is remembered.
+            // The owner of a script is remembered.
             assert_eq!(server.stop(), Some(0));
             server = start(&issuer, &data, "");
         }
@@ -166,11 +166,11 @@ async fn what_a_tenant_uploads_is_nobody_else_s() {
         );
     }
     let mut two = Tenant::connect(&server, &issuer, "two").await;
-    // That it is there already is not said.
+    // The response does not reveal that another tenant has stored it.
     assert!(!two.upload(&elf).await.unwrap().already_stored);
     assert!(two.upload(&elf).await.unwrap().already_stored);
     assert!(!two.is_missing(&elf).await);
-    // Native code is made once for all, unless tenants have their own.
+    // Native code is compiled once for all, unless tenants have separate code.
     assert_eq!(two.compile(&elf).await.unwrap().cache(), v1::CacheUse::Hit);
     assert_eq!(exit_code(&two.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap()), Some(0));
 }
@@ -222,7 +222,7 @@ async fn quotas_are_a_tenant_s_own() {
     );
     assert_eq!((reported.stored_bytes_max, reported.compile_seconds_per_hour), (Some(most as u64), Some(1)));
 
-    // Bytes, also after a restart.
+    // Stored bytes, also after a restart.
     small.upload(&elf).await.unwrap();
     small.upload(&elf).await.unwrap();
     small.upload(&variant("exit-imc", 4)).await.unwrap();
@@ -255,7 +255,7 @@ async fn quotas_are_a_tenant_s_own() {
     assert!(server.metric("antares_quota_refused_total{quota=\"stored_bytes_max\"}") >= 1.0);
     assert!(server.metric("antares_tenant_calls_total{tenant=\"small\"}") >= 3.0);
 
-    // Calls in progress: two sessions are all that it may have.
+    // Calls in progress: the limit is two sessions.
     let mut held = Vec::new();
     for _ in 0..2 {
         let (sender, receiver) = tokio::sync::mpsc::channel::<v1::ExecuteSessionRequest>(1);
@@ -267,7 +267,7 @@ async fn quotas_are_a_tenant_s_own() {
     assert!(big.runner.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.is_ok());
 }
 
-/// One tenant has scripts compiled until its second is used up; another one goes on.
+/// One tenant compiles until its seconds are used up; another one continues.
 async fn compile_seconds_are_used_up(server: &Server, issuer: &Issuer) {
     let mut busy = Tenant::connect(server, issuer, "busy").await;
     let mut big = Tenant::connect(server, issuer, "big").await;
@@ -278,17 +278,17 @@ async fn compile_seconds_are_used_up(server: &Server, issuer: &Issuer) {
         busy.upload(&elf).await.unwrap();
         let Err(status) = busy.compile(&elf).await else { continue };
         assert_eq!(quota_of(&status), "compile_seconds_per_hour");
-        // Not the first: a compile is refused once others have left a debt.
+        // Not the first: a compile is refused only after earlier ones left a debt.
         assert!(number > 0);
         big.upload(&elf).await.unwrap();
         assert!(big.compile(&elf).await.is_ok());
-        // What is compiled already costs nothing.
+        // Compiled code costs nothing.
         assert_eq!(busy.compile(&elf).await.unwrap().cache(), v1::CacheUse::Hit);
         return;
     }
 }
 
-/// Times of `count` runs, one after another.
+/// Times of `count` consecutive runs.
 async fn times(tenant: &mut Tenant, elf: &[u8], count: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -301,11 +301,11 @@ async fn times(tenant: &mut Tenant, elf: &[u8], count: usize) -> Vec<Duration> {
     times
 }
 
-/// What the flood's sixteen callers, its server and its workers cost on a machine with two processors,
-/// whatever quotas say: a thread that is ready waits for the turns of some others, 3 ms each.
+/// Cost of the flood's sixteen callers, its server and its workers on two processors, whatever the quotas: a
+/// ready thread waits for others' time slices of 3 ms.
 const TURN_OF_THE_MACHINE: Duration = Duration::from_millis(30);
 
-/// Does all that costs anything, as fast as it is answered, while the gate is open.
+/// Makes all costly calls as fast as possible while the gate is open.
 async fn floods(mut tenant: Tenant, number: u8, mut gate: watch::Receiver<bool>) {
     let loud = guests::bytes("fib-imc").unwrap();
     for round in 0_u64.. {
@@ -323,7 +323,7 @@ async fn floods(mut tenant: Tenant, number: u8, mut gate: watch::Receiver<bool>)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_tenant_is_its_own_affair() {
-    /// Runs that are measured in a turn, and turns.
+    /// Measured runs per turn, and turns.
     const RUNS: usize = 100;
     const TURNS: usize = 6;
     let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
@@ -345,7 +345,7 @@ async fn a_flood_of_one_tenant_is_its_own_affair() {
             .iter()
             .sum::<f64>()
     };
-    // By turns, so that whatever else the machine does meets both.
+    // Alternates, so that other load of the machine affects both.
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
         alone.extend(times(&mut calm, &elf, RUNS).await);
@@ -368,7 +368,7 @@ async fn a_flood_of_one_tenant_is_its_own_affair() {
         at(&beside, 50)
     );
     assert!(at(&beside, 99) <= 2 * at(&alone, 99) + TURN_OF_THE_MACHINE);
-    // Its quota is whole: all of its calls were answered, and what it may store is there.
+    // Its quota is unused: all of its calls were answered, and it can still store.
     calm.upload(&variant("exit-imc", 7)).await.unwrap();
     let listed = calm.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     let own = Sha256Digest::of(&elf).to_string();
@@ -389,7 +389,7 @@ async fn who_did_what_is_written_down() {
     let mut open = v1::runner_service_client::RunnerServiceClient::new(plain(&server).await);
     open.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap_err();
     let missing = "antares.v1.CompilerService/FindMissing";
-    // Who is refused has a name where a key has signed it, and none where nobody has.
+    // A refused caller has a name if its token is signed by a known key, and none otherwise.
     let expired = claims("all/late", |claims| claims["exp"] = (now() - 600).into());
     let tokens =
         [claims("role/profile", |_| {}), claims("nobody", |_| {}), expired].map(|of| issuer.sign(&of));
@@ -401,7 +401,7 @@ async fn who_did_what_is_written_down() {
     assert_eq!(server.stop(), Some(0));
     let text = fs::read_to_string(&path).unwrap();
     let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // A compile that follows its call has a line of its own, without an outcome.
+    // A compile after its call has its own line, without an outcome.
     lines.retain(|line| line["outcome"].is_string());
     let digest = Sha256Digest::of(&elf).to_string();
     let reported = |line: &Value| {
@@ -421,7 +421,7 @@ async fn who_did_what_is_written_down() {
     assert_eq!(lines.iter().map(reported).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
 }
 
-/// What `docs/billing.md` adds up: the name of a counter, the field of a line, and how many of it are one.
+/// Sums of `docs/billing.md`: a counter, the field of a line, and the field's units in one of the counter's.
 const USED: [(&str, &str, f64); 7] = [
     ("refused_calls", "refused_calls", 1.0),
     ("runs", "runs", 1.0),
@@ -454,7 +454,7 @@ async fn counters_and_audit_lines_have_the_same_sums() {
         let of_tenant = lines.filter(|line| line["tenant"] == tenant);
         of_tenant.map(|line| line[field].as_f64().unwrap()).sum::<f64>()
     };
-    // The full compile follows the call that began it.
+    // The full compile follows the call that started it.
     until("both compiles are made", || counted("one", "compiles") == 2.0);
     for tenant in ["one", "two", "t-profile"] {
         for (name, field, unit) in USED {

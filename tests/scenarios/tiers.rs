@@ -1,5 +1,5 @@
-//! Servers that share a tier: what one has compiled the others have, and what is damaged, forged or gone
-//! there costs a compile.
+//! Servers that share a tier: each has what another compiled. Damaged, forged or missing entries cost a
+//! compile.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 fn sections(folder: &Path, more: &str) -> String {
-    // A read may take its time on a slow machine.
+    // A read may take long on a slow machine.
     format!("[shared]\nurl = \"{}\"\nget_ms_max = 60000\n{more}", s3::url(folder))
 }
 
@@ -36,7 +36,7 @@ async fn compile(server: &Server, elf: &[u8]) -> v1::CompileResponse {
     client.compiler.compile(request(elf)).await.unwrap().into_inner()
 }
 
-/// Uploads and compiles by one server, and waits until both are in the shared tier.
+/// Uploads and compiles on one server, and waits until both are in the shared tier.
 async fn made_by(server: &Server, elf: &[u8]) -> v1::CompileResponse {
     Client::connect(server).await.upload(elf).await.unwrap();
     let made = compile(server, elf).await;
@@ -68,7 +68,7 @@ async fn what_one_server_has_compiled_is_a_hit_on_another() {
     let made = made_by(&first, &elf).await;
     assert!(made.compile_ms > 0 || made.cache() == CacheUse::Miss);
     let second = Server::start_with(&two, &sections(tier.path(), ""));
-    // Nobody has given the second one the script.
+    // The second server was not given the script.
     let found = compile(&second, &elf).await;
     assert_eq!((found.cache(), found.compile_ms), (CacheUse::Hit, 0));
     assert_eq!(found.artifact_key, made.artifact_key);
@@ -78,7 +78,7 @@ async fn what_one_server_has_compiled_is_a_hit_on_another() {
     assert_eq!(exit_code(&answer), Some(-3));
     assert!(answer.tiers.unwrap().native_cycles > 0);
     assert_eq!(second.metric("antares_compiles_total{result=\"done\"}"), 0.0);
-    // From memory; and from its own disk when the shared tier is no more and the process is a new one.
+    // From memory; and from its own disk in a new process without the shared tier.
     assert_eq!(compile(&second, &elf).await.cache(), CacheUse::Hit);
     assert!(reads(&second, "memory", "hit") >= 1.0);
     second.stop();
@@ -86,7 +86,7 @@ async fn what_one_server_has_compiled_is_a_hit_on_another() {
     let second = Server::start_with(&two, &sections(tier.path(), ""));
     let found = compile(&second, &elf).await;
     assert_eq!((found.cache(), found.compile_ms), (CacheUse::Hit, 0));
-    // It was lost there, and is written again.
+    // The tier lost it, and it is written again.
     until("it is there again", || object(tier.path(), &elf).exists());
 }
 
@@ -128,7 +128,7 @@ async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
         until("it is whole again", || second.metric("antares_tier_writes_waiting") == 0.0);
         assert_eq!(fs::read(&path).unwrap().len(), whole.len(), "{what}");
     }
-    // A tier that fails in everything: a file lies where its folder should.
+    // A tier that always fails: a file is in the place of its folder.
     fs::remove_dir_all(tier.path().join("v1")).unwrap();
     fs::write(tier.path().join("v1"), b"in the way").unwrap();
     let two = tempfile::tempdir().unwrap();
@@ -161,11 +161,11 @@ async fn where_keys_are_given_only_what_they_have_signed_is_taken() {
     new_keys(&theirs.path().join("keys"));
     let first = Server::start_with(&one, &sections(tier.path(), &signing(&theirs)));
     made_by(&first, &elf).await;
-    // Whoever has the keys takes it.
+    // A server with the same keys accepts it.
     let two = tempfile::tempdir().unwrap();
     let friend = Server::start_with(&two, &sections(tier.path(), &signing(&theirs)));
     assert_eq!(compile(&friend, &elf).await.cache(), CacheUse::Hit);
-    // Who has others does not, and puts its own there.
+    // A server with other keys does not, and stores its own.
     let three = tempfile::tempdir().unwrap();
     let stranger = Server::start_with(&three, &sections(tier.path(), &signing(&ours)));
     let mut client = Client::connect(&stranger).await;

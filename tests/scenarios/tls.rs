@@ -1,4 +1,4 @@
-//! Encrypted listeners with certificates of openssl's: who is let in and who is not and is told why,
+//! Encrypted listeners with openssl's certificates: admitted and refused clients with their errors,
 //! certificates that change under load, and handshakes that never end.
 
 use std::{
@@ -26,18 +26,18 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::server::{PATIENCE, Server, signal, until};
 
-/// Renewals under load; most are told by a signal, some are found.
+/// Renewals under load; signals announce most, and polling finds some.
 const RENEWALS: usize = 100;
 const RENEWALS_FOUND: usize = 3;
 
 /// Names of the servers of these tests.
 const SERVER: &str = "IP:127.0.0.1";
 
-/// Lets every certificate do everything.
+/// Permits everything to every certificate.
 pub(crate) const ANYBODY: &str = "[[auth.rules]]\ncertificate = \"*\"\nany_tenant = true\n\
     roles = [\"upload\", \"compile\", \"execute\", \"profile\", \"admin\"]\n";
 
-/// `[tls]` with a certificate and what else is given.
+/// `[tls]` with a certificate and further settings.
 pub(crate) fn section(pair: &Pair, more: &str) -> String {
     format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
 }
@@ -68,7 +68,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// All that a client and a server can hold against each other, and what the client's owner is told.
+/// All mismatches between client and server, and the errors that the client's user sees.
 #[test]
 fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
@@ -86,7 +86,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     let mut words = shown(&ca, Some(&good));
     words[0] = "run";
     words.extend([elf.to_str().unwrap(), "--"]);
-    // Options of the server go before the script's arguments.
+    // Options of the server precede the script's arguments.
     let mut run = antares(&url, &words[..words.len() - 1]);
     let output = run.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -119,7 +119,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Before anybody is turned away.
+/// Before certificates expire.
 #[test]
 fn certificates_and_lists_tell_when_they_end() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
@@ -134,7 +134,7 @@ fn certificates_and_lists_tell_when_they_end() {
     let two_days = now + 1.9 * 86_400.0..now + 2.1 * 86_400.0;
     assert!(two_days.contains(&end("client_ca")), "{}", end("client_ca"));
     assert!(end("client_crl") > now);
-    // Renewed: the key comes first, as a pair that does not fit is not taken into use.
+    // Renewed: the key is written first, as a mismatched pair is not used.
     let newer = ours.issue_until("newer", SERVER, "20491231235958Z");
     fs::rename(&newer.key, &pair.key).unwrap();
     fs::rename(&newer.certificate, &pair.certificate).unwrap();
@@ -168,7 +168,7 @@ fn a_server_that_does_not_encrypt_says_so_to_who_thinks_it_does() {
     assert!(stderr(&output).contains("does not speak TLS"), "{}", stderr(&output));
 }
 
-/// Runners and a compiler as processes of their own: who believes whom.
+/// Runners and a compiler in separate processes: which of them trust each other.
 #[test]
 fn a_runner_believes_its_compiler_and_shows_who_it_is() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
@@ -198,7 +198,7 @@ fn a_runner_believes_its_compiler_and_shows_who_it_is() {
     }
 }
 
-/// What openssl says of a handshake with this version of the protocol.
+/// openssl's report of a handshake with this protocol version.
 fn handshake(address: &str, version: &str) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", address, version, "-cipher", "DEFAULT@SECLEVEL=0", "-alpn", "h2"])
@@ -208,8 +208,7 @@ fn handshake(address: &str, version: &str) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// A folder whose certificate is changed as secrets in Kubernetes are: the files are links through a folder
-/// that is a link.
+/// A folder whose certificate changes like a Kubernetes secret: the files are links through a linked folder.
 struct Mounted {
     folder: TempDir,
     pair: Pair,
@@ -237,7 +236,7 @@ impl Mounted {
     }
 }
 
-/// Calls until told to stop, each on a connection of its own or all on one; the number of calls.
+/// Calls until stopped, each on a new connection or all on one; returns the number of calls.
 async fn call(
     server: String,
     ca: std::path::PathBuf,
@@ -280,7 +279,7 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
         }
         until("the certificate is renewed", || reloads("reloaded") > before);
     }
-    // A key of another certificate changes nothing.
+    // A mismatched key changes nothing.
     mounted.put(&pairs[1].certificate, &pairs[2].key, RENEWALS + 1);
     until("the broken pair is refused", || reloads("failed") > 0.0);
     let made = calls.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Tokens that are refused, each with the status and reason that its sender gets. The forgeries themselves are
-//! in `jose_vectors.rs`.
+//! Refused tokens, each with the status and reason for its sender. The forgeries themselves are in
+//! `jose_vectors.rs`.
 
 use antares_tests::authorities::token_key;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Spans as a collector of traces receives them: of one call through two processes, and encrypted.
+//! Spans as a trace collector receives them: of one call through two processes, and encrypted.
 
 use std::{
     collections::BTreeSet,
@@ -37,11 +37,11 @@ use crate::{
 
 const TRACE: [u8; 16] = [0xa7; 16];
 
-/// By which service each span of [`TRACE`] was sent.
+/// The service that sent each span of [`TRACE`].
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<BTreeSet<(String, String)>>>);
 
-/// `service.name` of who sent `spans`.
+/// `service.name` of the sender of `spans`.
 fn service(spans: &ResourceSpans) -> String {
     let attributes = &spans.resource.as_ref().unwrap().attributes;
     let name = attributes.iter().find(|one| one.key == "service.name").unwrap();
@@ -68,7 +68,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// One that listens, and where.
+    /// A running collector, and its address.
     async fn start() -> (Self, SocketAddr) {
         let (collector, listener) = (Self::default(), TcpListener::bind("127.0.0.1:0").await.unwrap());
         let (served, address) = (TraceServiceServer::new(collector.clone()), listener.local_addr().unwrap());
@@ -78,7 +78,7 @@ impl Collector {
     }
 }
 
-/// Where clients with a certificate of `authority` are let through to `inner`.
+/// Forwards clients with a certificate of `authority` to `inner`.
 async fn encrypted(authority: &Authority, inner: SocketAddr) -> SocketAddr {
     let (provider, mut roots) = (Arc::new(default_provider()), RootCertStore::empty());
     roots.add(CertificateDer::from_pem_file(authority.certificate()).unwrap()).unwrap();
@@ -164,7 +164,7 @@ async fn each_service_signs_its_part_of_a_trace() {
     let sections = format!("{trace}[runner]\ncompiler_url = \"http://{}\"\n", compiler.address);
     let runner = Server::start_program("antares-runner-svc", &[], &folders[1], &sections);
     execute_traced(&runner).await;
-    // What is not sent yet is sent at the end.
+    // Pending spans are sent at the end.
     let stop = || (runner.stop(), compiler.stop());
     let stopped = tokio::task::spawn_blocking(stop).await.unwrap();
     assert_eq!(stopped, (Some(0), Some(0)));

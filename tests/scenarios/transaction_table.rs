@@ -1,5 +1,5 @@
-//! Transactions in ckb-debugger's JSON, each with one value, key or list changed: what the parser says of them,
-//! the server says over gRPC.
+//! Transactions in ckb-debugger's JSON, each with one changed value, key or list: the server's errors over
+//! gRPC equal the parser's.
 
 use antares_chain::exits;
 use antares_proto::v1::Tier;
@@ -9,9 +9,9 @@ use tonic_types::StatusExt as _;
 
 use crate::client::{Client, reason, serving, verification};
 
-/// A key of which a second one is written.
+/// A key to duplicate.
 const AGAIN: &str = "again!";
-/// Wrong numbers, and some in forms that differ.
+/// Invalid numbers, and some in unusual forms.
 const NUMBERS: [&str; 12] = [
     "\"0x10000000000000064\"",
     "\"0x100000000\"",
@@ -30,7 +30,7 @@ const NAMES: [&str; 7] =
     ["\"data3\"", "\"Data1\"", "\"depGroup\"", "\"constructor\"", "\"\"", "null", "[\"code\"]"];
 const BYTES: [&str; 7] = ["\"0x0\"", "\"\"", "\"01\"", "\"0x 01\"", "\"0xzz\"", "\"0X01\"", "null"];
 
-/// What becomes of a transaction.
+/// Result of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Verdict { outcome: String, cycles: u64 },
@@ -45,7 +45,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A transaction with everything that one may have. Its lock passes, and its input's type script exits with 7.
+/// A transaction with all optional parts. Its lock passes, and its input's type script exits with 7.
 pub(crate) fn base() -> Value {
     let (passing, failing) = (exits(0), exits(7));
     let script = |elf: &[u8]| json!({"code_hash": hex(&data_hash(elf)), "hash_type": "data1", "args": "0x"});
@@ -98,7 +98,7 @@ fn is_number(key: &str) -> bool {
         .contains(&key)
 }
 
-/// What stands in place of the value at `pointer`.
+/// Replacements of the value at `pointer`.
 fn replacements(pointer: &str, value: &Value) -> &'static [&'static str] {
     match (pointer.rsplit('/').next(), value) {
         (Some("hash_type" | "dep_type"), _) => &NAMES,
@@ -110,7 +110,7 @@ fn replacements(pointer: &str, value: &Value) -> &'static [&'static str] {
     }
 }
 
-/// The transactions with one change each, one line each.
+/// The transactions with one change each, one per line.
 pub(crate) fn table() -> Vec<String> {
     let (base, mut paths) = (base(), Vec::new());
     pointers(&base, "", &mut paths);
@@ -147,7 +147,7 @@ fn rename(fields: &mut Map<String, Value>, key: &str) {
     fields.insert(format!("{key}_"), value);
 }
 
-/// What the server says of `json`.
+/// The server's answer to `json`.
 pub(crate) async fn direct(client: &Client, json: &str) -> Answer {
     match client.verify(verification(json, Tier::Auto)).await {
         Ok(response) => {

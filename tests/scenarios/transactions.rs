@@ -1,4 +1,4 @@
-//! Whole transactions over gRPC: ckb-script's cycles and errors, and mistakes with their place.
+//! Whole transactions over gRPC: ckb-script's cycles and errors, and errors with their locations.
 
 use std::{fs, process::Command};
 
@@ -26,14 +26,14 @@ use crate::{
     server::{Server, until},
 };
 
-/// Share of native cycles that real transactions must have, percent.
+/// Minimum share of native cycles in real transactions, percent.
 const NATIVE_PERCENT_MIN: u64 = 99;
 
 pub(crate) fn example(name: &str) -> Vec<u8> {
     fs::read(debugger_examples().unwrap().join(name)).unwrap()
 }
 
-/// Place of the mistake that a status is about.
+/// Location of a status's error.
 #[track_caller]
 fn mistake(status: &Status) -> String {
     assert_eq!(
@@ -63,14 +63,14 @@ async fn real_transactions_run_natively_with_their_cycles() {
             let tiers = || answer.groups.iter().filter_map(|group| group.tiers.as_ref());
             let native: u64 = tiers().map(|tiers| tiers.native_cycles).sum();
             let interpreted: u64 = tiers().map(|tiers| tiers.interpreted_cycles).sum();
-            // VMs that are put aside again soon are interpreted: here half of the runs of those that return.
+            // VMs that are soon suspended again are interpreted: here half of the runs of those that return.
             let percent_min = if name.starts_with("spawn") { 50 } else { NATIVE_PERCENT_MIN };
             assert!(native * 100 > (native + interpreted) * percent_min, "{name}: {native}, {interpreted}");
             assert!(
                 !answer.programs.is_empty()
                     && answer.programs.iter().all(|program| program.fallback.is_empty())
             );
-            // Programs of one transaction may be known from another.
+            // A program may be known from an earlier transaction.
             let used = || answer.programs.iter().filter_map(|program| program.artifact.as_ref());
             assert!(
                 round == 0 || used().all(|used| used.cache() == CacheUse::Hit),
@@ -100,7 +100,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_mistake_and_none_at_all_are_reported() {
     let (_data, _server, client) = serving("").await;
-    // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
+    // A text of maximum length in place of a number: its start is reported, and the call survives.
     let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
     long["tx"]["version"] = "é".repeat(100_000).into();
     assert_eq!(
@@ -139,7 +139,7 @@ pub(crate) fn with_lock(elf: &[u8]) -> String {
     String::from_utf8(locked(&[Bytes::copy_from_slice(elf)], ScriptHashType::Data1)).unwrap()
 }
 
-/// What `antares verify` answers about an example, without its times.
+/// Output of `antares verify` for an example, without times.
 fn command(name: &str, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(worker_path("antares").unwrap());
     command.env("ANTARES_HEAD_START_MS", "0").args(["verify", "--tx"]);
@@ -158,7 +158,7 @@ async fn the_command_says_the_same_here_and_there() {
         assert_eq!(command("mock_tx.json", &[&there, more].concat()), here);
         assert_eq!(here.0, Some(i32::from(more.contains(&"1000"))));
     }
-    // Its large cells have gone by digest.
+    // Its large cells were sent by digest.
     assert!(server.metric("antares_hot_cells") > 0.5);
     let empty = data.path().join("empty.json");
     fs::write(&empty, "{}").unwrap();
@@ -191,7 +191,7 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
         [[li(10, 1), li(11, 3), li(12, 0)].as_slice(), &offset, &[li(14, 0), li(15, 0), li(17, 2043), 0x73]]
             .concat();
     let data = [&[7; MARGIN], &*slice].concat();
-    // In version 2 exec is the scheduler's, which names what it loads.
+    // In version 2, the scheduler implements exec and names what it loads.
     let json = locked(&[elf(&execs).into(), data.into()], ScriptHashType::Data2);
 
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
     let (_data, _server, client) = serving("").await;
-    // Whatever else the machine does may fall between two parts, but not in every call.
+    // Other load of the machine may fall between two parts, but not in every call.
     for request in std::iter::repeat_n(verification(example("mock_tx.json"), Tier::Auto), 200) {
         let us = client.verify(request).await.unwrap().timings.unwrap();
         let parts = us.fetch_us + us.compile_ms * 1000 + us.queue_us + us.load_us + us.run_us + us.parse_us;
@@ -225,7 +225,7 @@ async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
     panic!("the parts are less than the wall");
 }
 
-/// An example in its molecule parts.
+/// The molecule parts of an example.
 pub(crate) fn fields(json: &[u8]) -> v1::TransactionFields {
     let mock = Mock::from_json(json).unwrap();
     let mock = mock.as_ckb();
@@ -250,7 +250,7 @@ pub(crate) fn fields(json: &[u8]) -> v1::TransactionFields {
     }
 }
 
-/// A wallet that verifies many transactions sends what their locks need once, be it code or data.
+/// A wallet that verifies many transactions sends their locks' code and data once.
 #[tokio::test(flavor = "multi_thread")]
 async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     let (_data, _server, mut client) = serving("[listen]\nrequest_bytes_max = 67108864\n").await;
@@ -265,7 +265,7 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     for cell in named.cell_deps.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
         let digest = Sha256Digest::of(&cell.data).to_string();
         client.upload(&cell.data).await.unwrap();
-        // What is no script is stored, given back and never compiled.
+        // Data that is not a script is stored and returned, but never compiled.
         if !cell.data.starts_with(b"\x7fELF") {
             let asked = v1::FindMissingRequest { script_sha256: vec![digest.clone()] };
             let missing = client.compiler.find_missing(asked).await.unwrap().into_inner();
@@ -306,7 +306,7 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     let violations = &details.bad_request().unwrap().field_violations;
     assert_eq!(violations[0].field, "cell_deps[0].cell.data_sha256");
 
-    // A short message that stands for much is charged for what it stands for.
+    // A short message that references large data is charged for that data.
     let large: Vec<u8> = [elf(&[0x73]), vec![0; 1 << 20]].concat();
     client.upload(&large).await.unwrap();
     let cell = v1::CellFields {

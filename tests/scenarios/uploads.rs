@@ -1,5 +1,5 @@
-//! Uploads on their way in: they lie on the volume and not in memory, go on where they broke off, are their
-//! tenant's alone, and end.
+//! Uploads in progress: they are on the volume rather than in memory, can be resumed, belong to their tenant,
+//! and expire.
 
 use std::time::Instant;
 
@@ -21,14 +21,14 @@ use crate::{
 
 const CHUNK: usize = 64 << 10;
 
-/// An upload that goes on when it is told to.
+/// An upload that sends on request.
 struct Open {
     parts: mpsc::Sender<v1::UploadRequest>,
     answer: tokio::task::JoinHandle<Result<v1::UploadResponse, Status>>,
 }
 
 impl Open {
-    /// Begins to upload `bytes` at `offset`.
+    /// Starts to upload `bytes` at `offset`.
     async fn begin(channel: &Channel, bytes: &[u8], offset: u64) -> Self {
         Self::begin_as(channel, bytes, bytes.len(), offset).await
     }
@@ -51,7 +51,7 @@ impl Open {
         open
     }
 
-    /// A part; nobody may take it any more.
+    /// Sends a part; the receiver may be gone.
     async fn say(&self, part: Part) {
         let _ = self.parts.send(v1::UploadRequest { part: Some(part) }).await;
     }
@@ -62,7 +62,7 @@ impl Open {
         }
     }
 
-    /// Says that this is all.
+    /// Completes the upload.
     async fn end(self) -> Result<v1::UploadResponse, Status> {
         drop(self.parts);
         self.answer.await.unwrap()
@@ -74,7 +74,7 @@ async fn query(channel: &Channel, bytes: &[u8]) -> v1::QueryUploadResponse {
     CompilerServiceClient::new(channel.clone()).query_upload(asked).await.unwrap().into_inner()
 }
 
-/// Waits until so much of `bytes` is there.
+/// Waits until this much of `bytes` has arrived.
 async fn comes_to(channel: &Channel, bytes: &[u8], received: usize) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -87,7 +87,7 @@ async fn comes_to(channel: &Channel, bytes: &[u8], received: usize) {
     }
 }
 
-/// Sends the first `count` bytes and ends too early: nobody is at it afterwards.
+/// Sends the first `count` bytes and ends too early: the upload is then idle.
 async fn break_off_after(channel: &Channel, bytes: &[u8], count: usize) {
     let open = Open::begin(channel, bytes, 0).await;
     open.send(&bytes[..count]).await;
@@ -124,7 +124,7 @@ async fn an_upload_goes_on_where_it_broke_off() {
     let half = 8 * CHUNK;
     break_off_after(&mine, &script, half).await;
     assert!(server.metric("antares_partial_upload_bytes") >= half as f64);
-    // Who did not begin it sees nothing of it.
+    // Other tenants do not see it.
     assert_eq!(query(&other, &script).await, v1::QueryUploadResponse::default());
     let strange = is(
         Open::begin(&other, &script, half as u64).await.end().await,
@@ -158,13 +158,13 @@ async fn what_is_wrong_does_not_stay() {
     let server = Server::start(&data);
     let channel = connect(&server, GREEDY).await;
     let (script, other) = (junk(1, 4 * CHUNK), junk(2, 4 * CHUNK));
-    // The rest of another script: the hash is over all of it.
+    // The rest of another script: the hash covers all of it.
     break_off_after(&channel, &script, 2 * CHUNK).await;
     let open = Open::begin(&channel, &script, 2 * CHUNK as u64).await;
     open.send(&other[2 * CHUNK..]).await;
     is(open.end().await, Code::InvalidArgument, "DIGEST_MISMATCH");
     assert_eq!(query(&channel, &script).await, v1::QueryUploadResponse::default());
-    // Less than was announced, which is as if it broke off, another size, and more.
+    // Less than announced, which counts as an interruption; a different size; and more.
     let open = Open::begin(&channel, &script, 0).await;
     open.send(&script[..CHUNK]).await;
     is(open.end().await, Code::InvalidArgument, "SIZE_MISMATCH");
@@ -174,7 +174,7 @@ async fn what_is_wrong_does_not_stay() {
     open.send(&script[CHUNK..]).await;
     is(open.end().await, Code::InvalidArgument, "SIZE_MISMATCH");
     assert_eq!(query(&channel, &script).await.received_bytes, 0);
-    // What is no script is taken as well.
+    // Data that is not a script is accepted as well.
     let mut text = junk(3, CHUNK);
     text[18] = 62;
     break_off_after(&channel, &text, 10).await;
@@ -194,7 +194,7 @@ async fn who_goes_on_takes_over() {
     let first = Open::begin(&channel, &script, 0).await;
     first.send(&script[..2 * CHUNK]).await;
     comes_to(&channel, &script, 2 * CHUNK).await;
-    // The first one's connection may be dead without anybody knowing.
+    // The first connection may be dead without notice.
     let second = Open::begin(&channel, &script, 2 * CHUNK as u64).await;
     second.send(&script[2 * CHUNK..3 * CHUNK]).await;
     comes_to(&channel, &script, 3 * CHUNK).await;
@@ -214,14 +214,14 @@ async fn what_broke_off_gives_way_and_ends() {
     );
     let channel = connect(&server, GREEDY).await;
     let scripts: Vec<_> = (0..5).map(|number| junk(number, 8 * CHUNK)).collect();
-    // Three are one tenant's part: the oldest that nobody is at gives way.
+    // Three are one tenant's share: the oldest idle one is dropped.
     for script in &scripts[..4] {
         break_off_after(&channel, script, CHUNK).await;
     }
     assert_eq!(query(&channel, &scripts[0]).await.received_bytes, 0);
     comes_to(&channel, &scripts[3], CHUNK).await;
     assert_eq!(server.metric("antares_uploads_dropped_total{reason=\"room\"}"), 1.0);
-    // Sixteen chunks are one tenant's part: those that nobody is at give way, then there is no room.
+    // Sixteen chunks are one tenant's share: idle uploads are dropped, then capacity is exhausted.
     let mut open = Vec::new();
     for script in &scripts[..2] {
         let one = Open::begin(&channel, script, 0).await;
@@ -233,13 +233,13 @@ async fn what_broke_off_gives_way_and_ends() {
     third.send(&scripts[2]).await;
     let status = is(third.answer.await.unwrap(), Code::ResourceExhausted, "UPLOAD_BYTES");
     assert!(status.get_details_retry_info().is_some());
-    // What was there before is there to go on from.
+    // The earlier part remains, and can be resumed.
     comes_to(&channel, &scripts[2], 2 * CHUNK).await;
     let third = Open::begin(&channel, &scripts[2], 2 * CHUNK as u64).await;
     until("it is gone on with", || server.metric("antares_uploads_resumed_total") == 1.0);
     let fourth = Open::begin(&channel, &scripts[4], 0).await;
     is(fourth.answer.await.unwrap(), Code::ResourceExhausted, "UPLOAD_BYTES");
-    // Another client has room.
+    // Another client has capacity.
     Client {
         compiler: CompilerServiceClient::new(connect(&server, MODEST).await),
         ..Client::connect(&server).await
@@ -271,12 +271,12 @@ async fn what_nobody_goes_on_with_ends_with_its_time_or_the_process() {
     assert_eq!(server.metric("antares_partial_upload_bytes"), 0.0);
 }
 
-/// Growth of the service's resident memory while 16 scripts of 16 MiB, 256 MiB together, are on their way,
-/// bytes: a chunk and the window of a stream for each; 3 and 4 MiB were measured.
+/// Growth of the service's resident memory during 16 uploads of 16 MiB, 256 MiB together, bytes: a chunk and
+/// the window of a stream for each; 3 and 4 MiB were measured.
 const UPLOADS_MEMORY_MAX: u64 = 32 << 20;
 
-/// The same until they are stored, one at a time. It is the store's own: its pages stay in memory until they
-/// are on the disk, which takes as long as others keep the disk busy; 164 to 260 MiB were measured.
+/// The same until they are stored, one at a time. The store's pages stay in memory until they are on the
+/// disk, which other disk load delays; 164 to 260 MiB were measured.
 const STORED_MEMORY_MAX: u64 = 384 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,14 +318,14 @@ async fn parallel_uploads_are_not_held_in_memory() {
     assert!(grown < STORED_MEMORY_MAX, "{} MiB", grown >> 20);
 }
 
-/// Memory that the server's own process may have had, whatever it was sent, bytes.
+/// Maximum memory of the server's own process, whatever it receives, bytes.
 const GIGABYTE_MEMORY_MAX: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_is_refused_without_being_read() {
     let (_data, server, mut client) = serving("").await;
     let digest = Sha256Digest::of(b"").to_string();
-    // Once as it is, once under a header that says less.
+    // Once correctly declared, once under a header with a smaller size.
     for (size_bytes, expected) in [(1 << 30, "SCRIPT_TOO_LARGE"), (1000, "SIZE_MISMATCH")] {
         let header =
             Part::Header(v1::BlobHeader { sha256: digest.clone(), size_bytes, ..Default::default() });

@@ -1,4 +1,4 @@
-//! Transactions that share cells, in batches and sessions: each has the verdict of a call for it alone,
+//! Transactions that share cells, in batches and sessions: each verdict equals that of a separate call,
 //! whatever happens to others or to its session.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use crate::{
     transactions::fields,
 };
 
-/// Bytes of a cell that is no program.
+/// Bytes of a cell that is not a program.
 const BLOB_BYTES: usize = 1 << 20;
 
 /// A lock that counts down from the first two bytes of the witness, and exits with the first.
@@ -50,7 +50,7 @@ fn lock() -> Vec<u8> {
     ])
 }
 
-/// Transactions of one lock that differ in their witness.
+/// Transactions of one lock with different witnesses.
 struct Transactions {
     whole: v1::TransactionFields,
 }
@@ -139,7 +139,7 @@ async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
     assert_eq!(client.runner.verify_batch(batch).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
-/// Transactions that take as long as they may, and what they share.
+/// Transactions that run up to their limits, and their shared part.
 fn endless() -> (Transactions, v1::VerifyShared) {
     let endless = Transactions::new(&elf(&[encode::jal(0, 0).unwrap()]));
     let shared = v1::VerifyShared {
@@ -152,7 +152,7 @@ fn endless() -> (Transactions, v1::VerifyShared) {
 
 type Messages = mpsc::Sender<v1::VerifySessionRequest>;
 
-/// A session that has begun.
+/// A started session.
 pub(crate) async fn open(
     client: &mut Client,
     shared: v1::VerifyShared,
@@ -183,7 +183,7 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, shared) = endless();
     let (sender, mut reported) = open(&mut client, shared).await;
-    // The only worker is busy with the first; the others wait for it.
+    // The first keeps the only worker busy; the others wait for it.
     for number in 0..3 {
         send(&sender, Message::Transaction(endless.one(number))).await;
     }
@@ -198,7 +198,7 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
         given_up.insert(result.id);
     }
     assert_eq!(given_up, HashSet::from([0, 1, 2]));
-    // The worker is free, and the number too.
+    // The worker and the number are free again.
     let mut over = endless.one(0);
     over.transaction = None;
     send(&sender, Message::Transaction(over)).await;
@@ -221,7 +221,7 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
     for number in 0..100 {
         send(&sender, Message::Transaction(transactions.one(number))).await;
     }
-    // A number that waits for its answer is no other's, and what came before is answered all the same.
+    // A pending number cannot be reused; earlier transactions are still answered.
     let mut ids = HashSet::new();
     while ids.len() < 100 {
         let result = result(&mut reported).await;
@@ -238,7 +238,7 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress() {
-    // Nothing else ends it while the test waits.
+    // Nothing else ends it during the test.
     let (_data, server, mut client) =
         serving("[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n").await;
     let (endless, shared) = endless();
@@ -252,7 +252,7 @@ async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress(
     until("all workers are free", || busy() < 0.5);
 }
 
-/// How a session ends, and the numbers of what is answered before.
+/// The end of a session, and the numbers answered before.
 async fn end(reported: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Vec<u64>) {
     let mut ids = Vec::new();
     loop {

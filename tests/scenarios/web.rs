@@ -1,5 +1,5 @@
-//! JSON over HTTP, as curl speaks it: the same verdicts as over gRPC, the same errors, and nothing for pages
-//! that nobody named. gRPC-web is the browser's.
+//! JSON over HTTP, as curl sends it: the same verdicts and errors as over gRPC, and nothing for pages of
+//! unlisted origins. Browser tests cover gRPC-web.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -29,7 +29,6 @@ const WEB: &str = "[web]\naddress = \"127.0.0.1:0\"\norigins = [\"https://app.ex
 const JSON: &str = "content-type: application/json";
 const LINES: &str = "content-type: application/x-ndjson";
 
-/// What came back.
 struct Answer {
     status: u16,
     head: String,
@@ -53,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Sends `body` to `path` with curl, with more of its words.
+/// Sends `body` to `path` with curl and additional arguments.
 fn curl(server: &Server, path: &str, words: &[&str], body: &[u8]) -> Answer {
     curl_at("http", server, path, words, body)
 }
@@ -127,7 +126,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
     let answer = send(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
     assert_eq!((answer.status, answer.json()["stored"].clone()), (200, json!(true)));
-    // They went the way of all calls.
+    // They are counted like all calls.
     let metrics = server.get("/metrics");
     let counted = "rpc_server_call_duration_seconds_count{rpc_method=\"antares.v1.CompilerService/Upload\"";
     assert!(metrics.contains(counted), "{metrics}");
@@ -152,7 +151,7 @@ fn streams_are_lines() {
             assert_eq!(line["result"]["result"]["verdict"]["exitCode"], json!(id), "{line}");
         }
     }
-    // What is wrong later is told behind the answers to what came before.
+    // A later error follows the answers to earlier messages.
     let wrong =
         curl(&server, &path, &["-H", LINES], format!("{start}\n{}\n{{\"no\": 1}}\n", input(3)).as_bytes());
     let last = wrong.lines().pop().unwrap();
@@ -169,7 +168,7 @@ fn what_is_wrong_is_reported_as_http_tells_it() {
     assert_eq!((unknown.status, unknown.reason().as_str()), (400, "MESSAGE_MALFORMED"));
     let broken = curl(&server, &execute, &["-H", JSON], b"{\"script\":");
     assert_eq!((broken.status, broken.reason().as_str()), (400, "MESSAGE_MALFORMED"));
-    // Its objects would take more than a peer may have.
+    // Its objects would take more than a peer's limit.
     let bomb = format!("{{\"args\":[{}\"\"]}}", "\"\",".repeat(2_000_000));
     let bomb = curl(&server, &execute, &["-H", JSON], bomb.as_bytes());
     assert_eq!((bomb.status, bomb.reason().as_str()), (429, "REQUEST_BYTES"));
@@ -186,7 +185,7 @@ fn what_is_wrong_is_reported_as_http_tells_it() {
         let answer = curl(&server, &execute, &["-H", JSON, "-X", method], b"{}");
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (405, &json!(405)), "{method}");
     }
-    // What operators and autoscalers have is not offered.
+    // Services for operators and autoscalers are not offered.
     for path in [
         "",
         "antares.v1.AdminService/Drain",
@@ -200,7 +199,7 @@ fn what_is_wrong_is_reported_as_http_tells_it() {
     assert_eq!(answer.status, 200, "it is well afterwards");
 }
 
-/// The first line that the server answers to these bytes; a body that is cut ends there.
+/// The first line of the server's response to these bytes; a truncated body ends there.
 fn first_line(server: &Server, bytes: &str) -> String {
     let mut stream = TcpStream::connect(server.web.as_ref().unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -285,7 +284,7 @@ fn pages_that_nobody_named_may_not_call() {
     }
 }
 
-/// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
+/// The same calls with authentication: encrypted, with tokens, and within a tenant's quotas.
 #[test]
 fn callers_are_distinguished_as_over_grpc() {
     let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
@@ -324,11 +323,11 @@ fn callers_are_distinguished_as_over_grpc() {
     assert_eq!(execute(&["-H", &bearer("user/b")]).status, 200, "quotas are a tenant's own");
 }
 
-/// Who leaves frees all at once; with a request behind the call, of which the library reads no end, when the
-/// run's own deadline has passed.
+/// A disconnect frees all resources at once. If request bytes are unread, so that the library sees no end,
+/// they are freed at the run's own deadline.
 #[test]
 fn a_caller_who_leaves_with_half_a_request_behind_frees_all_in_time() {
-    // Far beyond what the test waits for.
+    // Far longer than the test waits.
     const LATE_MS: u64 = 2_000_000;
     let data = tempfile::tempdir().unwrap();
     let limits = format!("[runner]\ncall_ms_max = {LATE_MS}\ndeadline_ms_max = {LATE_MS}\n");

@@ -1,6 +1,6 @@
-//! Bytes that no client library sends: lengths without bytes, compression that was not agreed on, headers
-//! without end, floods of frames. Each ends with a status or a closed connection; memory stays what it was,
-//! and others get their answers.
+//! Bytes that no client library sends: lengths without bytes, unnegotiated compression, endless headers,
+//! floods of frames. Each ends with a status or a closed connection; memory does not grow, and others get
+//! their answers.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -20,11 +20,11 @@ use crate::{
     server::Server,
 };
 
-/// What the server may grow by.
+/// Allowed growth of the server.
 const GROWTH_BYTES_MAX: u64 = 48 << 20;
 const EXECUTE: &str = "/antares.v1.RunnerService/Execute";
 
-/// What came back for `body`, sent as it is with these headers: the HTTP status, and gRPC's if there is one.
+/// Sends `body` unchanged with these headers; returns the HTTP status, and gRPC's if there is one.
 async fn send(
     server: &Server,
     headers: &[(&str, Bytes)],
@@ -49,20 +49,20 @@ async fn send(
     Ok((head.status.as_u16(), code(&head.headers).or(trailers)))
 }
 
-/// What is sent and what it may be answered with.
+/// A name, headers, a body, and the allowed statuses.
 type Case<'a> = (&'a str, &'a [(&'a str, Bytes)], Bytes, &'a [Code]);
 
-/// A message of gRPC with its true length.
+/// A gRPC message with its true length.
 fn whole(flag: u8, content: &[u8]) -> Bytes {
     message(flag, u32::try_from(content.len()).unwrap(), content)
 }
 
-/// A message of gRPC that says how long it is.
+/// A gRPC message with a declared length.
 fn message(flag: u8, length: u32, content: &[u8]) -> Bytes {
     [&[flag][..], &length.to_be_bytes(), content].concat().into()
 }
 
-/// The server works for others, and has not grown.
+/// Asserts that the server works for others, and has not grown.
 async fn assert_well(server: &Server, before: u64, what: &str) {
     let elf = guests::bytes("exit-imc").unwrap();
     let answer = Client::connect(server).await.execute(inline(&elf, &["9"], Tier::Auto)).await.unwrap();
@@ -79,7 +79,7 @@ async fn messages_that_lie_about_themselves_have_a_status() {
     let before = server.memory_high();
     let gzip = [("grpc-encoding", Bytes::from_static(b"gzip"))];
     let unknown = [("grpc-encoding", Bytes::from_static(b"snappy"))];
-    // A gzip member of a thousand zeros, enough to show that nobody unpacks it.
+    // A gzip member of a thousand zeros, enough to show that the server does not unpack it.
     let packed: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0x63, 0x60, 0x18, 5, 0xa3, 0x60, 0xa4, 3, 0];
     let cases: [Case<'_>; 7] = [
         ("2 GiB announced, nothing sent", &[], message(0, 0x7fff_ffff, &[]), &[Code::ResourceExhausted]),
@@ -97,7 +97,7 @@ async fn messages_that_lie_about_themselves_have_a_status() {
         assert!(codes.contains(&code), "{what}: {code:?}");
         assert_well(&server, before, what).await;
     }
-    // Bytes that are no message.
+    // Bytes that are not a message.
     for body in [message(0, 4, &[0xff; 4]), message(0, 64, &[0x0a; 64]), message(0, 5, &[0]), Bytes::new()] {
         let answer = send(&server, &[], body).await;
         assert!(matches!(answer, Ok((200, Some(Code::InvalidArgument)))), "{answer:?}");
@@ -133,12 +133,12 @@ async fn headers_are_bounded_and_wrong_ones_have_a_status() {
         let answer = send(&server, &[(name, Bytes::copy_from_slice(value))], body()).await;
         assert!(matches!(&answer, Ok((200, Some(found))) if *found == code), "{name} {value:?}: {answer:?}");
     }
-    // A call without time may be done if it takes none; the client keeps to the header too.
+    // A call without time may succeed if it takes none; the client obeys the header too.
     let answer = send(&server, &[("grpc-timeout", Bytes::from_static(b"0n"))], body()).await;
     let is_over = matches!(&answer, Err(error) if error.contains("TimeoutExpired"));
     let is_answered = matches!(answer, Ok((200, Some(Code::Ok | Code::DeadlineExceeded))));
     assert!(is_over || is_answered, "{answer:?}");
-    // What is no time at all is refused or does not count; it ends no process.
+    // An invalid timeout is refused or ignored; it ends no process.
     for value in [&b"soon"[..], b"-1S", b"123456789S", b"", b"1\xff"] {
         let answer = send(&server, &[("grpc-timeout", Bytes::copy_from_slice(value))], body()).await;
         println!("grpc-timeout {value:?}: {answer:?}");
@@ -147,14 +147,14 @@ async fn headers_are_bounded_and_wrong_ones_have_a_status() {
     assert_well(&server, before, "wrong headers").await;
 }
 
-/// Frames of HTTP/2.
+/// Types of HTTP/2 frames.
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 
-/// A connection that speaks frames.
+/// A connection for raw frames.
 struct Wire(TcpStream);
 
 impl Wire {
@@ -167,8 +167,8 @@ impl Wire {
         Self(stream)
     }
 
-    /// Sends the frames that `next` makes, as fast as they are taken. Whether the peer has closed before the
-    /// last one, or takes no more of them.
+    /// Sends the frames of `next` as fast as the peer reads them. Returns whether the peer closes or stops
+    /// reading before the last one.
     fn flood(&mut self, frames: u32, mut next: impl FnMut(u32) -> Vec<u8>) -> bool {
         let mut bytes = Vec::new();
         for index in 0..frames {
@@ -183,7 +183,7 @@ impl Wire {
         false
     }
 
-    /// Reads until the peer closes; whether it does in time.
+    /// Reads until the peer closes; returns whether it does in time.
     fn is_closed(&mut self) -> bool {
         let mut bytes = [0; 16 << 10];
         let until = Instant::now() + Duration::from_secs(10);
@@ -206,7 +206,7 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
-/// A header that is spelled out.
+/// A literal header.
 fn header(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()][..], text.as_bytes()].concat();
     [vec![0], text(name), text(value)].concat()
@@ -237,7 +237,7 @@ async fn floods_of_frames_end_their_own_connection() {
     let before = server.memory_high();
     let headers = call_headers();
 
-    // Calls that are taken back before they are accepted.
+    // Calls that are cancelled before they are accepted.
     let mut wire = Wire::open(&server);
     let is_refused = wire.flood(100_000, |index| {
         [frame(HEADERS, 4, stream(index), &headers), frame(RST_STREAM, 0, stream(index), &[0, 0, 0, 8])]
@@ -246,7 +246,7 @@ async fn floods_of_frames_end_their_own_connection() {
     assert!(is_refused || wire.is_closed(), "100,000 calls that were taken back");
     assert_well(&server, before, "100,000 calls that were taken back").await;
 
-    // Headers that go on and on.
+    // Endless headers.
     let mut wire = Wire::open(&server);
     let more: Vec<u8> = (0..40).flat_map(|_| header("x-more", &"y".repeat(100))).collect();
     let is_refused = wire.flood(20_000, |index| {
@@ -255,7 +255,7 @@ async fn floods_of_frames_end_their_own_connection() {
     assert!(is_refused || wire.is_closed(), "headers without end");
     assert_well(&server, before, "headers without end").await;
 
-    // Questions that want an answer, from who takes none. It may go on, if it costs nothing.
+    // Frames that need responses, from a client that reads none: allowed only if this costs nothing.
     for (what, question) in [("pings", frame(PING, 0, 0, &[7; 8])), ("settings", frame(SETTINGS, 0, 0, &[]))]
     {
         let mut wire = Wire::open(&server);
@@ -263,7 +263,7 @@ async fn floods_of_frames_end_their_own_connection() {
         assert_well(&server, before, what).await;
     }
 
-    // More calls at once than a connection may have, all of them begun and none of them ended.
+    // More concurrent calls than a connection may have, all started and none completed.
     let mut wire = Wire::open(&server);
     wire.flood(20_000, |index| frame(HEADERS, 4, stream(index), &headers));
     assert_well(&server, before, "20,000 calls at once").await;

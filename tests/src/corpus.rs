@@ -31,7 +31,6 @@ pub struct Program {
     pub name: String,
     /// The ELF as the linker wrote it.
     pub elf: Vec<u8>,
-    /// The arguments.
     pub args: Vec<Bytes>,
 }
 
@@ -47,7 +46,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// All forms.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Stripped, Self::Sections];
 
     /// The name in tables.

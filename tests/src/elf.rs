@@ -18,9 +18,7 @@ pub struct Segment {
 /// A function symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol {
-    /// Its name.
     pub name: String,
-    /// Its address.
     pub address: u64,
     /// Its size in bytes, 0 for unknown.
     pub size: u64,
@@ -31,7 +29,6 @@ pub struct Symbol {
 pub struct Elf {
     /// Entry point.
     pub entry: u64,
-    /// Segments.
     pub segments: Vec<Segment>,
     /// Symbols; `None` omits all section headers, like `sstrip`.
     pub symbols: Option<Vec<Symbol>>,

@@ -25,7 +25,6 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-/// All targets.
 pub const TARGETS: [Target; 4] = [
     Target { name: "program", run: program },
     Target { name: "lifter", run: lifter },

@@ -76,7 +76,6 @@ pub enum Form {
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Stream,
         Self::Structured,

@@ -1,5 +1,4 @@
-//! A cache of libraries between test runs, so that the corpus is compiled again only after a change of the
-//! compiler.
+//! A cache of libraries across test runs: the corpus is recompiled only after a change of the compiler.
 
 use std::{
     collections::BTreeSet,
@@ -15,8 +14,8 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::{crates::target_folder, native};
 
-/// The crate whose sources, with those of its dependencies in this repository, determine the bytes of a
-/// library. The version numbers in an artifact key change with releases, not with every edit.
+/// The crate whose sources and local dependencies determine the bytes of a library. The version numbers in an
+/// artifact key change with releases, not with every edit.
 const COMPILER: &str = "compiler";
 
 /// The library of `elf`, from the cache if the compiler is unchanged; the inner error is the reason of a

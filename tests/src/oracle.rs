@@ -25,9 +25,7 @@ use crate::stopwatch::timed;
 /// A case to run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The ELF.
     pub elf: Bytes,
-    /// The arguments.
     pub args: Vec<Bytes>,
     /// VM version and ISA.
     pub options: CompileOptions,
@@ -101,7 +99,6 @@ pub struct Run {
     pub cycles: u64,
     /// ceil(loaded bytes / 4), 0 if loading failed.
     pub load_cycles: u64,
-    /// Debug output.
     pub debug: Vec<String>,
     /// All registers.
     pub registers: [u64; 32],

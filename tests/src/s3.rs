@@ -15,18 +15,15 @@ use std::{
 pub struct Request {
     /// Request line and headers.
     pub head: String,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 /// An HTTP response.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
-    /// The status.
     pub status: u16,
     /// Additional headers, each with its line break.
     pub headers: String,
-    /// The body.
     pub body: Vec<u8>,
 }
 

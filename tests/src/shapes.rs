@@ -20,7 +20,6 @@ pub struct Shape {
     write: fn(&mut Text, usize),
 }
 
-/// All shapes.
 pub const SHAPES: [Shape; 16] = [
     Shape { name: "counted loops in a row", count: 2400, few: 60, write: counted },
     Shape { name: "nested loops", count: 200, few: 5, write: nested },

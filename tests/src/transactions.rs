@@ -112,7 +112,7 @@ impl Engine for Native {
 /// [`antares_chain::locked_by`], checked.
 ///
 /// # Errors
-/// It is no transaction.
+/// The transaction is invalid.
 pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
     Ok(Mock::from_json(&antares_chain::json(antares_chain::locked_by(deps, hash_type)))?)
 }

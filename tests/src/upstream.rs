@@ -62,7 +62,6 @@ pub struct Shares {
 pub struct Counts {
     /// Tests by name, and whether they passed.
     pub tests: BTreeMap<String, bool>,
-    /// Output of the run.
     pub output: String,
     /// Cycles by tier, if the machine is ours.
     pub shares: Shares,

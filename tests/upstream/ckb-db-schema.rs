@@ -1,4 +1,4 @@
-//! Stands in for the crate of this name: the tests pass this number on and look at nothing else.
+//! Replaces the crate of this name: the tests only pass this number on.
 
 /// Columns of the database.
 pub const COLUMNS: u32 = 1;

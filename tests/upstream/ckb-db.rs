@@ -1,4 +1,4 @@
-//! Stands in for the crate of this name: a database that is always empty, as it is in the tests.
+//! Replaces the crate of this name: a database that is always empty, as in the tests.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 pub struct RocksDB;
 
 impl RocksDB {
-    /// Opens nothing.
+    /// Opens an empty database.
     pub fn open_in<P: AsRef<Path>>(_path: P, _columns: u32) -> Self {
         Self
     }

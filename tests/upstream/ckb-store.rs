@@ -1,4 +1,4 @@
-//! Stands in for the crate of this name: a chain store on the database that is always empty.
+//! Replaces the crate of this name: a chain store on a database that is always empty.
 
 use ckb_db::RocksDB;
 
@@ -7,13 +7,13 @@ use ckb_db::RocksDB;
 pub struct ChainDB(());
 
 impl ChainDB {
-    /// Makes the store.
+    /// Creates the store.
     pub fn new(_db: RocksDB, _config: ()) -> Self {
         Self(())
     }
 }
 
-/// What the verifier asks for what is not in the transaction.
+/// The verifier's source of data outside the transaction.
 pub mod data_loader_wrapper {
     use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub mod data_loader_wrapper {
         packed::{self, Byte32, OutPoint},
     };
 
-    /// Knows nothing.
+    /// A loader without data.
     #[derive(Debug)]
     pub struct DataLoaderWrapper<T>(Arc<T>);
 
@@ -34,7 +34,7 @@ pub mod data_loader_wrapper {
         }
     }
 
-    /// Makes a loader.
+    /// Creates a loader.
     pub trait AsDataLoader<T> {
         /// The loader.
         fn as_data_loader(&self) -> DataLoaderWrapper<T>;

@@ -1,8 +1,8 @@
-//! What the patched scheduler of ckb-script calls: sessions whose native code is compiled when a program is
-//! first seen.
+//! Hook for the patched scheduler of ckb-script: sessions that compile native code when a program is first
+//! seen.
 //!
 //! Environment: `ANTARES_TIER` (auto, native, interpreter), `ANTARES_LIBRARIES` (folder of compiled
-//! libraries, for this compiler alone), `ANTARES_COUNTS` (file that gets a line for each script that ended).
+//! libraries, for this compiler only), `ANTARES_COUNTS` (file that gets a line for each completed script).
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 pub use antares_vm::{NativeMachine, MachineSession};
 
-/// Programs by the key of their artifact; `None` for what the compiler refuses.
+/// Programs by artifact key; `None` if the compiler refuses.
 static PROGRAMS: LazyLock<Mutex<HashMap<Sha256Digest, Option<Arc<Program>>>>> = LazyLock::new(Mutex::default);
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
@@ -47,7 +47,7 @@ pub fn session() -> Arc<MachineSession> {
     MachineSession::with_finder(tier, Box::new(find))
 }
 
-/// Notes what ran where.
+/// Records the tier of each run.
 ///
 /// # Panics
 ///
@@ -79,7 +79,7 @@ fn find(elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
     programs.entry(key).or_insert_with(make).clone()
 }
 
-/// The compiled library's file, made if it is not there.
+/// The compiled library's file, created if missing.
 fn library(elf: &[u8], options: CompileOptions, key: &Sha256Digest) -> Option<PathBuf> {
     let folder = PathBuf::from(setting("ANTARES_LIBRARIES"));
     let path = folder.join(format!("{key}.so"));
@@ -97,7 +97,7 @@ fn library(elf: &[u8], options: CompileOptions, key: &Sha256Digest) -> Option<Pa
     }
 }
 
-/// Writes in one step: other processes may do the same.
+/// Writes atomically: other processes may do the same.
 fn keep(folder: &Path, path: &Path, bytes: &[u8]) {
     fs::create_dir_all(folder).expect("the folder of libraries");
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A cell by its name.
+//! A cell, selected by name.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,7 @@ use antares_pool::job;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellName(pub job::CellName);
 
-/// What is no name of a cell.
+/// Not a cell name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCellName;
 

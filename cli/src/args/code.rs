@@ -1,8 +1,8 @@
-//! Where native code comes from, and which server is meant.
+//! Source of native code, and the server to use.
 
 use clap::Args;
 
-/// The hidden command that the process runs.
+/// The hidden command of that process.
 pub(crate) const COMMAND: &str = "compile-behind";
 
 /// Where native code comes from, without a server.
@@ -16,14 +16,14 @@ pub struct CodeArgs {
     pub no_cache: bool,
 }
 
-/// The server that is named by the option, or else by `ANTARES_SERVER`; an empty name is none.
+/// The server in the option, or else in `ANTARES_SERVER`; an empty name is none.
 pub(crate) fn server_of(option: Option<&str>) -> Option<String> {
     let named = option.map(str::to_owned).or_else(|| std::env::var("ANTARES_SERVER").ok());
     named.filter(|name| !name.is_empty())
 }
 
 impl CodeArgs {
-    /// The server of a command with these options, which are about this machine alone.
+    /// The server of a command; none if these options are set, which concern only this machine.
     pub fn server(self, option: Option<&str>) -> Option<String> {
         if self.full || self.no_cache { None } else { server_of(option) }
     }

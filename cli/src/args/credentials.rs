@@ -1,4 +1,4 @@
-//! Arguments for a server that encrypts and asks who is there.
+//! Arguments for a server that encrypts and authenticates.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct CredentialArgs {
 }
 
 impl CredentialArgs {
-    /// Refuses options that only mean something to a server, where there is none.
+    /// Refuses options that need a server if there is none.
     pub fn without_server(&self, recheck: bool) -> Result<(), Failure> {
         let all = [
             ("--tls-ca", self.tls_ca.is_some()),

@@ -1,4 +1,4 @@
-//! What `antares debug` is told.
+//! Arguments of `antares debug`.
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 

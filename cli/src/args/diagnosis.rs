@@ -25,7 +25,7 @@ pub struct DiagnosisArgs {
     pub verbose: u8,
 }
 
-/// A source map, and perhaps the bundle that it is of.
+/// A source map, and optionally its bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceMapName {
     /// As stacks name it; may be empty.
@@ -45,17 +45,17 @@ impl FromStr for SourceMapName {
 }
 
 impl DiagnosisArgs {
-    /// Whether everything is to be told.
+    /// Whether the complete diagnosis is requested.
     pub fn is_whole(&self) -> bool {
         self.explain || self.verbose > 0
     }
 
-    /// Whether the output has a place for the cause of a failure.
+    /// Whether the output includes a diagnosis.
     pub fn is_printed(&self, is_json: bool) -> bool {
         !self.no_diagnosis && (self.is_whole() || !is_json)
     }
 
-    /// Whether a server is to tell why a script fails: whatever it tells is enough, and is printed.
+    /// Whether a server should diagnose failures: its diagnosis suffices, and is printed.
     pub fn is_for_server(&self, is_json: bool) -> bool {
         self.verbose < 2 && self.is_printed(is_json)
     }

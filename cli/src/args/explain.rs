@@ -37,7 +37,7 @@ pub(crate) struct ExplainArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What `antares explain` shows.
+/// Output of `antares explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Digest of the bytes and key of the artifact.
@@ -46,7 +46,7 @@ pub(crate) enum Shown {
     Stage(Stage),
 }
 
-/// The names of what can be shown, and what it is.
+/// Names, stages and descriptions.
 const SHOWN: [(&str, Shown, &str); 8] = [
     ("hash", Shown::Hash, "Digest of the bytes and key of the artifact"),
     ("image", Shown::Stage(Stage::Image), "Segments, entry, symbols"),
@@ -58,7 +58,7 @@ const SHOWN: [(&str, Shown, &str); 8] = [
     ("object", Shown::Stage(Stage::Object), "The relocatable object file (binary)"),
 ];
 
-/// Reads what to show.
+/// Parses the stage.
 fn stages() -> impl TypedValueParser<Value = Shown> {
     let names = SHOWN.map(|(name, _, help)| PossibleValue::new(name).help(help));
     PossibleValuesParser::new(names).try_map(|name| {
@@ -67,7 +67,7 @@ fn stages() -> impl TypedValueParser<Value = Shown> {
     })
 }
 
-/// How many passes of the full tier have run when that of this name has; 0 for `lift`, before all of them.
+/// Number of full-tier passes up to and including the one of this name; 0 for `lift`, before all of them.
 fn passes_done(name: &str) -> Result<u32, String> {
     let names = || std::iter::once("lift").chain(antares_opt::passes(Level::Full).map(|pass| pass.name));
     let done = (0..).zip(names()).find(|(_, known)| *known == name).map(|(done, _)| done);

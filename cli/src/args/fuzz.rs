@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{cell::CellName, lock::Content, number::number, verify::GroupKind};
 
-/// Processes at the same time, at most.
+/// Maximum number of concurrent processes.
 const JOBS_MAX: i64 = 256;
 
 /// Arguments of `antares fuzz`.

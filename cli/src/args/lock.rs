@@ -1,4 +1,4 @@
-//! What `antares run --as-lock` is told.
+//! Arguments of `antares run --as-lock`.
 
 use std::{
     fmt,
@@ -43,14 +43,14 @@ impl LockArgs {
     }
 }
 
-/// Bytes on the command line: their hexadecimal digits behind `0x`, or a file behind `@`.
+/// Bytes on the command line: hexadecimal digits after `0x`, or a file after `@`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Bytes(Vec<u8>),
     File(PathBuf),
 }
 
-/// What is neither.
+/// Neither form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoContent;
 

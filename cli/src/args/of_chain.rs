@@ -1,4 +1,4 @@
-//! Arguments about a CKB node and what is in its chain.
+//! Arguments about a CKB node and its chain.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -122,7 +122,7 @@ impl ReplayArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TxHash(pub(crate) H256);
 
-/// What is none.
+/// Not a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoHash;
 

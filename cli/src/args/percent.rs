@@ -1,4 +1,4 @@
-//! Shares of a hundred, as they are asked for and told.
+//! Percentages, parsed and printed.
 
 use std::str::FromStr;
 
@@ -23,15 +23,14 @@ impl FromStr for Percent {
 }
 
 impl Percent {
-    /// A part of a whole.
+    /// A share from 0% to 100%.
     pub(crate) fn part(text: &str) -> Result<Self, &'static str> {
         text.parse().and_then(|it| if it <= Self(10_000) { Ok(it) } else { Err("must be from 0% to 100%") })
     }
 
-    /// No share.
     pub(crate) const NOTHING: Self = Self(0);
 
-    /// Whether `after` is more than `before` by more than this.
+    /// Whether `after` exceeds `before` by more than this share.
     pub(crate) fn is_passed(self, before: u64, after: u64) -> bool {
         let allowed = u128::from(before) * (10_000 + u128::from(self.0));
         u128::from(after) * 10_000 > allowed

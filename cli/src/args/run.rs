@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
     pub args: Vec<OsString>,
 }
 
-/// Reads which tiers may run.
+/// Parses the tiers that may run.
 pub(crate) fn tiers() -> impl TypedValueParser<Value = Tier> {
     let names = Tier::ALL.map(|tier| {
         PossibleValue::new(tier.name()).help(match tier {

@@ -1,4 +1,4 @@
-//! A script, and the machine that it is for.
+//! A script, and the machine it targets.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// VM version and ISA, the latter implied by the former where it is not said.
+    /// VM version and ISA; the version implies a missing ISA.
     pub fn options(&self) -> CompileOptions {
         let isa = self.isa.unwrap_or_else(|| Isa::of_version(self.vm_version));
         CompileOptions { vm_version: self.vm_version, isa }

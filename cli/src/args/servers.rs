@@ -1,4 +1,4 @@
-//! Arguments of the commands that ask a server about itself.
+//! Arguments of the commands that query a server.
 
 use std::path::PathBuf;
 

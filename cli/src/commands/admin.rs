@@ -1,4 +1,4 @@
-//! `antares admin`: what an operator does to a process of the service.
+//! `antares admin`: an operator's actions on a process of the service.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,6 @@ enum AdminCommand {
     },
 }
 
-/// Does what `args` say.
 pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         AdminCommand::Drain { server } => {
@@ -63,7 +62,7 @@ pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was revoked and what belongs to it, a line each.
+/// What was revoked and its dependents, one per line.
 fn revoked(name: &str, answer: &v1::RevokeResponse) -> String {
     let mut text = format!("{name}  revoked\n");
     let script = output::printable(&answer.script_sha256);

@@ -1,6 +1,6 @@
-//! The full compile behind a command, and the baseline's where it is missing: a process of its own that
-//! outlives the command, at the lowest priority, one at a time for each cache. It writes to the cache and to
-//! nothing else; what it does not reach, the next command asks for again.
+//! The background compile of full code, and of missing baseline code, after a command. A separate process at
+//! the lowest priority outlives the command, one at a time for each cache. It only writes to the cache. The
+//! next command requests whatever this process does not finish.
 
 use std::{
     env,
@@ -20,10 +20,10 @@ use crate::{
     local::workers::{self, Compiled},
 };
 
-/// Version of the VM, instruction set, length of the ELF that follows, and of the hints behind it.
+/// Version of the VM, instruction set, length of the ELF that follows, and length of the hints after it.
 const HEAD_BYTES: usize = 4 + 1 + 8 + 4;
 
-/// A script that is to have full code the next time.
+/// A script to compile fully for the next run.
 pub(crate) struct Wanted<'a> {
     pub(crate) elf: &'a [u8],
     pub(crate) digest: Sha256Digest,
@@ -38,7 +38,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Has the full code of `wanted` made, if somebody is not at it already. That it cannot be is no matter.
+/// Starts a full compile of `wanted`, unless one is in progress. Failure is harmless.
 pub(crate) fn start(kept: &CodeFolder, wanted: &[Wanted<'_>]) {
     let wanted: Vec<_> = wanted.iter().filter(|wanted| !is_settled(kept, wanted)).collect();
     if wanted.is_empty() || kept.turn().is_none() {
@@ -55,13 +55,13 @@ pub(crate) fn start(kept: &CodeFolder, wanted: &[Wanted<'_>]) {
         jobs.extend(hints);
     }
     let jobs = Sealed::new("jobs", &jobs).and_then(|jobs| jobs.as_fd().try_clone_to_owned());
-    // This may be ckb-debugger, which is beside it.
+    // This may be ckb-debugger, which is in the same folder.
     let antares = env::current_exe().map(|this| this.with_file_name("antares"));
     let (Ok(jobs), Ok(antares)) = (jobs, antares) else { return };
     let mut command = Command::new(antares);
     command.arg(crate::args::code::COMMAND).arg(kept.folder()).current_dir("/");
     command.stdin(Stdio::from(jobs)).stdout(Stdio::null()).stderr(Stdio::null());
-    // Nobody waits for it: it ends after this command, and is its own session's.
+    // Nothing waits for it: it outlives this command in its own session.
     drop(command.spawn());
 }
 
@@ -70,10 +70,10 @@ fn is_settled(kept: &CodeFolder, wanted: &Wanted<'_>) -> bool {
     kept.has(key) || kept.is_marked(key)
 }
 
-/// What that process does.
+/// Runs in that process.
 pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     let ours = |error: io::Error| Failure::Service(error.into());
-    // A terminal that goes away takes nothing with it. Both fail only where they were done already.
+    // The end of the terminal must not end this process. Both calls fail only if already done.
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(19);
     let Some(kept) = CodeFolder::at(folder) else { return Ok(ExitCode::SUCCESS) };

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::{args::CompileArgs, failure::Failure, input, local::workers, output, output::report::grouped};
 
-/// Compiles what `args` say.
+/// Compiles as `args` say.
 pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
     let path = match &args.output {
         Some(path) => path.clone(),

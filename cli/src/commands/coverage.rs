@@ -1,4 +1,4 @@
-//! `antares coverage`: what ran of the sources of scripts, over many runs and transactions.
+//! `antares coverage`: source lines that scripts executed, over many runs and transactions.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, iter, path::Path, process::ExitCode};
 
@@ -16,7 +16,7 @@ use crate::{
     output,
 };
 
-/// What `antares coverage --json` prints: a contract.
+/// Output of `antares coverage --json`: a contract.
 #[derive(Debug, Serialize)]
 struct CoverageShape<'a> {
     runs: u64,
@@ -35,7 +35,7 @@ struct FileShape<'a> {
     missed_functions: Vec<&'a str>,
 }
 
-/// Runs everything and tells what ran of it.
+/// Runs everything and reports its coverage.
 pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     let mut coverage = SourceCoverage::new();
     for target in targets(args)? {
@@ -70,7 +70,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Everything that is named, and what is in folders that are.
+/// All named targets, and those in named folders.
 fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
     let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &args.args };
     let mut targets = Vec::new();
@@ -93,7 +93,7 @@ fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
     Ok(targets)
 }
 
-/// A file that is named is run, or says why it cannot be.
+/// The target in a named file, or the reason why it cannot run.
 fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::Usage(anyhow::Error::from(error).context(format!("cannot read {}", path.display())))
@@ -147,7 +147,7 @@ fn text(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) 
     text
 }
 
-/// Hundredths of a percent, cut: all of it is 100 and nothing else is.
+/// Percentage with two decimals, truncated: only full coverage prints as 100.
 fn percent(share: CoverageShare) -> String {
     format!("{:>9}", share.percent().unwrap_or_else(|| "-".to_owned()))
 }

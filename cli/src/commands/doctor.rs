@@ -1,4 +1,4 @@
-//! `antares doctor`: which layers of the fence this machine can put around workers.
+//! `antares doctor`: the sandbox layers that this machine can put around workers.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -10,7 +10,7 @@ use antares_runner_svc::{app, embedded};
 
 use crate::{args::DoctorArgs, failure::Failure, local::workers::failed, output};
 
-/// What layers guard that are off unless somebody asks for them, and what they cost.
+/// Layers that are off by default: what they guard, and their cost.
 const PRICES: [(Layer, &str); 3] = [
     (
         Layer::StoreBypass,
@@ -26,12 +26,12 @@ const PRICES: [(Layer, &str); 3] = [
     ),
 ];
 
-/// Starts a zygote of each kind, has it test itself, and prints what stands. Fails with 1 if a required layer
-/// is missing.
+/// Starts a zygote of each kind, runs its self-test, and prints the layers in force. Fails with 1 if a
+/// required layer is missing.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (mut text, mut missing) = (String::new(), Vec::new());
     for (role, config) in pools(args)? {
-        // What is missing is to be told, not refused.
+        // Report missing layers instead of refusing to start.
         let pool =
             Pool::start(PoolConfig { allow_degraded: Layer::ALL.to_vec(), ..config }).map_err(failed)?;
         let of_role = describe(role, pool.layers(), &mut text);
@@ -59,7 +59,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What the services' pools are made of, by what their workers do.
+/// The services' pools, by the work of their workers.
 #[cfg(feature = "server")]
 fn pools(args: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> {
     let usage = |error: ConfigError| Failure::Usage(error.into());
@@ -67,14 +67,14 @@ fn pools(args: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> 
     embedded::pool_configs(&file.check(file.role(), &app::layer_names()).map_err(usage)?).map_err(failed)
 }
 
-/// What the pools of this command are made of.
+/// The pools of this command.
 #[cfg(not(feature = "server"))]
 fn pools(_: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> {
     let config = |worker| Ok(PoolConfig::new(antares_pool::worker_path(worker).map_err(failed)?, 1));
     Ok([("run", config("antares-run-worker")?), ("compile", config("antares-compile-worker")?)])
 }
 
-/// Writes a line for each layer; gives the required ones that do not stand.
+/// Writes a line for each layer; returns the required layers that are missing.
 fn describe(role: &str, layers: &[LayerStatus], text: &mut String) -> Vec<Layer> {
     for status in layers {
         let need = if status.layer.is_required() { "required" } else { "optional" };

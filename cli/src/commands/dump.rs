@@ -1,5 +1,5 @@
-//! `antares dump`: a transaction of a CKB node's chain, or one that uses its cells, with all that its scripts
-//! may look at.
+//! `antares dump`: a transaction of a CKB node's chain, or one that uses its cells, with all data that its
+//! scripts may read.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::{
     output,
 };
 
-/// Writes what `args` say.
+/// Writes the transaction that `args` name.
 pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
     let node = of_chain::node(&args.node)?;
     let taken = match (&args.tx_hash, &args.tx) {
@@ -24,7 +24,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
     };
     let mut text = taken.resolved.to_json_pretty();
     text.push(b'\n');
-    // What cannot be read again is not written.
+    // Do not write a file that cannot be read again.
     Mock::from_json(&text).map_err(|error| Failure::Service(anyhow!("what the node gave: {error}")))?;
     let file = args.output.as_deref().filter(|path| !is_stdio(path));
     match file {
@@ -35,7 +35,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be known of it, and how to go on.
+/// Prints a summary and the next step.
 fn print_summary(taken: &Taken, file: &str) {
     report_not_live(taken);
     let environment = &taken.environment;
@@ -52,7 +52,7 @@ fn print_summary(taken: &Taken, file: &str) {
     );
 }
 
-/// Tells of inputs that nobody can spend.
+/// Reports inputs that are not live.
 pub(crate) fn report_not_live(taken: &Taken) {
     for index in &taken.not_live {
         eprintln!("antares: tx.inputs[{index}] spends a cell that is spent already, or in no block yet");

@@ -1,4 +1,4 @@
-//! `antares explain`: shows a stage on the way from ELF bytes to native code.
+//! `antares explain`: shows a stage of the compilation from ELF bytes to native code.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -15,7 +15,7 @@ use crate::{
     output,
 };
 
-/// Shows what `args` say.
+/// Shows the stage that `args` name.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let (Some(elf), Some(stage), false) = (&args.elf, args.stage, args.passes) else {
         return print(args, passes().as_bytes());
@@ -39,18 +39,18 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     print(args, &shown)
 }
 
-/// Writes what is shown to where it is wanted.
+/// Writes the stage to the requested output.
 fn print(args: &ExplainArgs, shown: &[u8]) -> Result<ExitCode, Failure> {
     match (&args.output, args.stage) {
         (Some(path), _) => output::write(path, shown)?,
         (None, Some(Shown::Stage(Stage::Object))) => output::print_binary(shown)?,
-        // Names in the text are the script's own choice.
+        // The script chooses the names in the text.
         (None, _) => output::print(output::printable(&String::from_utf8_lossy(shown)).as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table of passes: name, levels, what it does and which passes it stands behind.
+/// The table of passes: name, levels, effect, and required earlier passes.
 fn passes() -> String {
     let levels = [("plain", Level::Plain), ("baseline", Level::Baseline), ("full", Level::Full)];
     let mut text = format!("{:<26}{:<24}about\n", "pass", "levels");
@@ -69,7 +69,7 @@ fn passes() -> String {
     text
 }
 
-/// What names the script and its artifact, and what the latter is made of beside the bytes.
+/// Digests of the script and its artifact, and the other inputs of the artifact's key.
 fn hash(elf: &[u8], options: CompileOptions, hints: &Hints) -> String {
     let digest = Sha256Digest::of(elf);
     format!(

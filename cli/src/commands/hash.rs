@@ -1,4 +1,4 @@
-//! `antares hash`: the hashes by which a chain and a cache name a file.
+//! `antares hash`: hashes by which a chain and a cache identify a file.
 
 use std::process::ExitCode;
 
@@ -8,17 +8,16 @@ use serde::Serialize;
 
 use crate::{args::HashArgs, failure::Failure, input, output};
 
-/// What `--json` prints: a contract.
+/// Output of `--json`: a contract.
 #[derive(Serialize)]
 struct Hashes {
     /// ckb's hash (blake2b-256): the code hash for the hash types data, data1 and data2.
     data_hash: String,
-    /// As the cache and servers name it.
+    /// The name in the cache and on servers.
     sha256: String,
     size_bytes: usize,
 }
 
-/// Prints them.
 pub(crate) fn hash(args: &HashArgs) -> Result<ExitCode, Failure> {
     let bytes = input::read(&args.file, EMBEDDED_FILE_BYTES_MAX)?;
     let hashes = Hashes {

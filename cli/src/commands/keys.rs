@@ -1,4 +1,4 @@
-//! `antares keys`: the keys that sign native code, in a folder.
+//! `antares keys`: a folder of keys that sign native code.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -37,7 +37,6 @@ enum KeysCommand {
     },
 }
 
-/// Does what `args` say.
 pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
     let folder = &args.keys;
     let text = match &args.command {

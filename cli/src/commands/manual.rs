@@ -1,4 +1,4 @@
-//! `antares man`: manual pages of the command and of each of its commands.
+//! `antares man`: manual pages of the command and its subcommands.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -19,7 +19,7 @@ pub(crate) fn write(folder: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// File names and pages of `command` and what is below it.
+/// File names and pages of `command` and its subcommands.
 fn pages(mut command: Command) -> Vec<(String, Vec<u8>)> {
     command.build();
     let mut pages = Vec::new();

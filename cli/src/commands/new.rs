@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::{args::NewArgs, failure::Failure, output};
 
-/// Files of a folder of `examples/scripts`, and the workflow of all.
+/// Files of a folder of `examples/scripts`, and the workflow that all share.
 macro_rules! template {
     ($folder:literal: $($name:literal)*) => {
         &[

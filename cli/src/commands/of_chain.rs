@@ -1,4 +1,4 @@
-//! Transactions of a CKB node's chain, and such that use its cells: with all that their scripts may look at.
+//! Transactions of a CKB node's chain, or that use its cells, with all data that their scripts may read.
 
 use std::path::Path;
 
@@ -18,27 +18,27 @@ use crate::{
     remote::calls::runtime,
 };
 
-/// What was had from a node.
+/// Data fetched from a node.
 pub(crate) struct Taken {
     /// The transaction with its cells.
     pub resolved: Resolved,
-    /// The rules of the chain, in the epoch of its block, or of the last one.
+    /// The rules of the chain in the epoch of its block, or of the tip.
     pub environment: Environment,
-    /// Whether it is the main network.
+    /// Whether the chain is the main network.
     pub is_mainnet: bool,
-    /// Cycles, as the node says.
+    /// Cycles that the node reports.
     pub cycles: Option<u64>,
-    /// Inputs of a transaction that is in no block whose cells the node says are spent or unknown.
+    /// Inputs of a transaction outside any block whose cells the node reports as spent or unknown.
     pub not_live: Vec<usize>,
 }
 
-/// The node that is meant.
+/// The selected node.
 pub(crate) fn node(args: &NodeArgs) -> Result<ChainNode, Failure> {
     let options = NodeOptions { folder: args.rpc_cache.clone(), ..NodeOptions::default() };
     ChainNode::new(&args.rpc, options).map_err(failure)
 }
 
-/// The transaction that `antares verify` names by hash, or its file if that is without cells.
+/// The transaction that `antares verify` names by hash, or its file if that lacks cells.
 pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Taken>, Failure> {
     let Some(rpc) = args.rpc.clone() else { return Ok(None) };
     let node = node(&NodeArgs { rpc, rpc_cache: args.rpc_cache.clone() })?;
@@ -52,8 +52,8 @@ pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Ta
     }
 }
 
-/// `file` in molecule if it is a transaction without its cells, which a server's node may have. What is neither
-/// kind is taken for one with its cells: then that reader says what is wrong with it.
+/// `file` in molecule if it is a transaction without its cells, which a server's node may have. Unrecognised
+/// input is treated as a transaction with cells, whose reader reports the error.
 pub(crate) fn bare(
     file: &[u8],
     format: Option<JsonFormat>,
@@ -65,7 +65,7 @@ pub(crate) fn bare(
             "the transaction comes without its cells: name a node with --rpc, or with --server a server that has \
              one"
         ))),
-        // A format is said of a transaction without its cells alone.
+        // Only a transaction without its cells has a declared format.
         Err(BareError::Foreign | BareError::Mock | BareError::Syntax { .. } | BareError::TooLong { .. })
             if format.is_none() =>
         {
@@ -114,7 +114,7 @@ pub(crate) fn read_bare(
     Ok(read(&bytes, format))
 }
 
-/// The rules in the epoch of a block, or else of the last one, and whether they are the main network's.
+/// The rules in the epoch of a block, or else of the tip, and whether they are the main network's.
 async fn rules(node: &ChainNode, header: Option<HeaderView>) -> Result<(Environment, bool), Failure> {
     let rules = node.rules().await.map_err(failure)?;
     let header = match header {
@@ -126,12 +126,12 @@ async fn rules(node: &ChainNode, header: Option<HeaderView>) -> Result<(Environm
 
 /// The rules of a chain in an epoch.
 pub(crate) fn environment(rules: &ChainRules, epoch: u64) -> Environment {
-    // What no epoch begins with never begins.
+    // A rule without a first epoch never takes effect.
     let first = |epoch: Option<u64>| epoch.unwrap_or(u64::MAX);
     Environment { vm_1_epoch: first(rules.vm_1_epoch), vm_2_epoch: first(rules.vm_2_epoch), epoch }
 }
 
-/// Waits for what a node says.
+/// Waits for a node's response.
 pub(crate) fn wait_for_node<T: Send>(
     node: &ChainNode,
     work: impl Future<Output = Result<T, Failure>> + Send,
@@ -140,7 +140,7 @@ pub(crate) fn wait_for_node<T: Send>(
     progress::while_working(&message, || runtime()?.block_on(work))
 }
 
-/// What is told of a node's failure.
+/// Converts a node's failure.
 pub(crate) fn failure(error: NodeError) -> Failure {
     match &error {
         NodeError::Address { .. } | NodeError::Unknown { .. } => Failure::Usage(error.into()),
@@ -148,7 +148,7 @@ pub(crate) fn failure(error: NodeError) -> Failure {
     }
 }
 
-/// What is told of a transaction whose cells cannot be had.
+/// Converts a failure to resolve a transaction's cells.
 pub(crate) fn unresolved(error: ResolveError) -> Failure {
     match error {
         ResolveError::ChainNode(error) => failure(error),

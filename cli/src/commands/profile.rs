@@ -1,4 +1,4 @@
-//! `antares profile`: where the cycles of a script or a transaction went, as a table and in the formats of
+//! `antares profile`: the cycles of a script or a transaction by function, as a table and in the formats of
 //! other tools.
 
 use std::{
@@ -43,7 +43,7 @@ use crate::{
     output::verdict::without_dead_link,
 };
 
-/// Makes a profile or compares two.
+/// Creates a profile or compares two.
 pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     if let Some(ProfileCommand::Diff(args)) = &args.command {
         return diff(args);
@@ -60,7 +60,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         let before = before.as_ref().map(|before| View::new(&before.profile, &before.programs));
         let here = Sources::here();
         let bytes = match format {
-            // Sources are here, if anywhere.
+            // Only this machine may have the sources.
             Format::Html => {
                 let source = |file: &str| here.read(file);
                 profile_page(&view, &profiled.labels, before.as_ref(), &source).into_bytes()
@@ -86,7 +86,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what could take fewer cycles.
+/// Reports possible savings of cycles.
 pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
     let profiled = target(&args.target)?;
     let view = View::new(&profiled.profile, &profiled.programs);
@@ -125,7 +125,7 @@ fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The format that a file name asks for.
+/// The format that a file name implies.
 fn format_of(path: &Path) -> Result<Format, Failure> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let known = [
@@ -157,7 +157,7 @@ fn seen_by(url: &str, _args: &TargetArgs) -> Result<Profiled, Failure> {
     Err(crate::failure::no_server(url))
 }
 
-/// Profiles what `args` name, or reads it if it is a profile.
+/// Profiles what `args` name, or reads an existing profile.
 pub fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     if let Some(url) = &args.server {
         return seen_by(url, args);
@@ -223,7 +223,7 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
     Ok(Profiled { ending, size_bytes, ..finish(report, programs, labels, outcome)? })
 }
 
-/// A script that runs in the place of another one.
+/// A script that replaces another one.
 #[derive(Clone, Copy)]
 pub struct Instead<'a> {
     pub of: &'a [u8],
@@ -238,8 +238,8 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
     profile_mock(path, &mock, &Files { form: TransactionForm::Json, file, cells: Vec::new() }, args)
 }
 
-/// Profiles the transaction at `path` with another script in the cells that have the data of one. They keep
-/// the hash by which others name them, so that nothing that is signed or hashed changes.
+/// Profiles the transaction at `path` with a script replaced in the cells that contain it. The cells keep
+/// their hash, so that signatures and hashes stay valid.
 pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) -> Result<Profiled, Failure> {
     let mut mock = parsed_transaction::read(&verify::read_transaction(path)?)?;
     let deps = &mock.as_ckb().mock_info.cell_deps;
@@ -263,7 +263,7 @@ pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) ->
     )
 }
 
-/// A transaction for a worker, and data of cells by the hashes that they are known by.
+/// A transaction for a worker, and cell data by hash.
 struct Files {
     form: TransactionForm,
     file: Sealed,
@@ -304,7 +304,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
             let failed = groups.iter().find_map(|group| group.error.as_ref());
             let ending = failed.map_or_else(
                 || text.to_owned(),
-                // A link with the hash of the code would be another one for each build.
+                // A link with the code hash would differ for each build.
                 |error| {
                     without_dead_link(&format!("{}: {} ", error.source, error.detail)).trim_end().to_owned()
                 },
@@ -323,7 +323,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
     Ok(Profiled { ending, size_bytes, ..finish(report, elfs, labels, outcome)? })
 }
 
-/// Has a worker on this machine do `job` with a script, or a transaction and some of its cells.
+/// Runs `job` in a worker on this machine, with a script, or a transaction and some of its cells.
 fn request(
     job: &ProfileJob,
     file: &Sealed,
@@ -356,7 +356,7 @@ fn finish(
     Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
 }
 
-/// Functions by what they cost.
+/// Functions by cost.
 fn table(view: &View<'_>, outcome: &str, rows: usize) -> String {
     let sum = view.profile().sum().cycles;
     let mut text = format!("{outcome}\n\n");

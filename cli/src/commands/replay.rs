@@ -1,4 +1,4 @@
-//! `antares replay`: all scripts of blocks of a CKB node's chain, with cycles and verdicts beside the node's.
+//! `antares replay`: runs all scripts of a CKB node's blocks; compares cycles and verdicts with the node's.
 
 mod fetch;
 mod report;
@@ -30,7 +30,7 @@ use crate::{
     remote::calls::runtime,
 };
 
-/// Replays what `args` say.
+/// Replays the blocks that `args` name.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let node = of_chain::node(&args.node)?;
     let (tip, rules) = of_chain::wait_for_node(&node, async {
@@ -49,7 +49,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A replay under way.
+/// A replay in progress.
 struct Replay<'a> {
     args: &'a ReplayArgs,
     node: ChainNode,
@@ -58,11 +58,11 @@ struct Replay<'a> {
     transactions: engine::Transactions,
 }
 
-/// A block that was had from the node, or why not.
+/// A block fetched from the node, or the failure.
 type Next = JoinHandle<Result<Fetched, Failure>>;
 
 impl Replay<'_> {
-    /// Replays the blocks, of which the next one is had while one is verified.
+    /// Replays the blocks. Fetches the next block while one is verified.
     fn all(&self, from: u64, to: u64) -> Result<SummaryShape, Failure> {
         let mut done: VecDeque<BlockShape> = VecDeque::new();
         let (mut summary, mut again) = (SummaryShape::new(from, to), Again::default());
@@ -85,7 +85,7 @@ impl Replay<'_> {
             done.push_back(block);
             let Some(following) = following else { break };
             next = following;
-            // No chain takes back more.
+            // No chain reverts more blocks.
             if done.len() as u64 > REORGANISED_BLOCKS_MAX {
                 done.pop_front().iter().for_each(|block| summary.add(block));
             }
@@ -132,21 +132,21 @@ impl Replay<'_> {
     }
 }
 
-/// How often blocks had to be had again.
+/// Counts of blocks that were fetched again.
 #[derive(Default)]
 struct Again {
     /// All of them.
     blocks: u64,
-    /// The one that was given up last, and how often it was the same again.
+    /// The last reverted block, and how often it was the same again.
     last: Option<H256>,
     unsettled: u32,
 }
 
 impl Again {
-    /// Notes that `before` is no longer in the chain, since `fetched` is not behind it.
+    /// Notes that `before` left the chain, since `fetched` does not follow it.
     ///
     /// # Errors
-    /// That is so each time, or there is no end of it.
+    /// The same block is reverted repeatedly, or reverts do not end.
     fn record(&mut self, node: &ChainNode, before: &BlockShape, fetched: &Fetched) -> Result<(), Failure> {
         self.blocks += 1;
         self.unsettled = if self.last.as_ref() == Some(&before.hash_of) { self.unsettled + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! `antares run`: runs a script, here or on a server, and reports how it ended.
+//! `antares run`: runs a script, here or on a server, and reports the outcome.
 
 use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     output::report::Report,
 };
 
-/// Runs what `args` say.
+/// Runs the script that `args` name.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     if args.lock.as_lock {
         return as_lock::run(args);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(status(&report, args.expect_cycles))
 }
 
-/// What the run says, unless its cycles are not those that were expected.
+/// The exit status of the run, or a failure if its cycles are not the expected ones.
 fn status(report: &Report, expected: Option<u64>) -> ExitCode {
     match expected {
         Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
@@ -80,8 +80,8 @@ fn run_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Re
     Err(crate::failure::no_server(url))
 }
 
-/// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the
-/// interpreter names it, without running an instruction.
+/// Runs `request`. A script that the VM cannot load has no native code, but the interpreter names its outcome
+/// without executing an instruction.
 fn run_native_or_explain(
     request: &Request,
     run: impl Fn(&Request) -> Result<Report, Failure>,
@@ -96,6 +96,6 @@ fn run_native_or_explain(
             return Ok(report);
         }
     }
-    // Status 1 is for scripts that have an outcome; this one has none.
+    // Status 1 requires an outcome; this script has none.
     Err(Failure::Service(anyhow::Error::from(refusal)))
 }

@@ -1,4 +1,4 @@
-//! What can be run among files: scripts with their arguments, and transactions.
+//! Finds files to run: scripts with their arguments, and transactions.
 
 use std::{
     collections::BTreeSet,
@@ -23,22 +23,22 @@ use crate::{
     limits::SNAPSHOT_ENTRIES_MAX,
 };
 
-/// How everything is run.
+/// How to run all files.
 #[derive(Default)]
 pub(crate) struct Terms<'a> {
     pub max_cycles: Option<u64>,
     pub deadline_ms: Option<u64>,
-    /// Arguments of scripts that have no file with theirs.
+    /// Arguments of scripts without an arguments file.
     pub args: &'a [OsString],
 }
 
-/// What cargo and others mark the folders of what they build with.
+/// File by which cargo and others mark build folders.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
-/// Folders of npm's packages, and of what cargo builds where it has left no mark.
+/// Folders of npm's packages, and of cargo's builds without that mark.
 const BUILT_AGAIN: [&str; 2] = ["node_modules", "target"];
 
-/// The files in a folder and below; what is hidden is left out, and so are folders that can be built again,
-/// and links, which may lead in circles.
+/// Collects files in a folder, recursively. Skips hidden files, folders of build results, and links, which
+/// may form cycles.
 pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if folder.join(CACHE_TAG).exists() {
         return Ok(());
@@ -66,10 +66,9 @@ pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Fai
     Ok(())
 }
 
-/// The files of `folder` that git tracks or would track; none outside of a work tree, and of a folder that git
-/// ignores.
+/// The files of `folder` that git tracks or would track; none outside a work tree or in an ignored folder.
 pub(crate) fn tracked(folder: &Path) -> Option<BTreeSet<PathBuf>> {
-    // The monitor would be a program that the repository names.
+    // The repository could set the monitor to any program.
     let words =
         ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let listed = Command::new("git").arg("-C").arg(folder).args(words).stdin(Stdio::null()).output();
@@ -79,7 +78,7 @@ pub(crate) fn tracked(folder: &Path) -> Option<BTreeSet<PathBuf>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// What `run` gives for each path, in their order, on all processors.
+/// Results of `run` for each path, in their order, on all processors.
 pub(crate) fn in_parallel<T: Send>(
     paths: &[PathBuf],
     run: impl Fn(&PathBuf) -> Result<T, Failure> + Sync,
@@ -99,7 +98,7 @@ pub(crate) fn in_parallel<T: Send>(
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Nothing to be run yet, on these terms.
+/// Arguments on these terms, without a target.
 pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
     TargetArgs {
         elf: None,
@@ -115,7 +114,7 @@ pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
     }
 }
 
-/// Whether a file is a transaction: in JSON, or described in TOML.
+/// Whether a file is a transaction in JSON, or one described in TOML.
 pub(crate) fn is_transaction(path: &Path) -> Result<bool, Failure> {
     let mark: &[u8] = match path.extension().and_then(|end| end.to_str()) {
         Some("json") => b"\"mock_info\"",
@@ -126,7 +125,7 @@ pub(crate) fn is_transaction(path: &Path) -> Result<bool, Failure> {
     Ok(bytes.windows(mark.len()).any(|part| part == mark))
 }
 
-/// What is to be run of a file; nothing if it is neither a script nor a transaction.
+/// The target in a file; none if it is neither a script nor a transaction.
 pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs>, Failure> {
     let target = bare(terms);
     if is_transaction(path)? {
@@ -134,7 +133,7 @@ pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs
     }
     let mut head = [0; 20];
     let read = fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));
-    // Programs of this machine are no scripts.
+    // Programs for this machine are not scripts.
     if read.is_err() || !head.starts_with(b"\x7fELF") || input::other_machine(&head).is_some() {
         return Ok(None);
     }

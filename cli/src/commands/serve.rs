@@ -8,7 +8,7 @@ use antares_serve::{Options, Request};
 
 use crate::{failure::Failure, output};
 
-/// Serves until SIGTERM or SIGINT, or prints what was asked for.
+/// Serves until SIGTERM or SIGINT, or prints the requested information.
 pub(crate) fn serve(options: &Options) -> Result<ExitCode, Failure> {
     let request =
         options.resolve(Role::Both, &app::layer_names()).map_err(|error| Failure::Usage(error.into()))?;

@@ -1,4 +1,4 @@
-//! The commands that ask a server about itself: upload, ls, stat, health, capabilities, top.
+//! The commands that query a server: upload, ls, stat, health, capabilities, top.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl ServerArgs {
-    /// The server that is named, here or in the environment.
+    /// The server named by an argument or the environment.
     pub(crate) fn server(&self) -> Result<Server, Failure> {
         let named = server_of(self.server.as_deref());
         let named =
@@ -43,7 +43,7 @@ pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `antares rm`: status 1 if one was not stored.
+/// `antares rm`: status 1 if a script was not stored.
 pub(crate) fn remove(args: &StoredArgs) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     let mut is_all = true;
@@ -57,7 +57,7 @@ pub(crate) fn remove(args: &StoredArgs) -> Result<ExitCode, Failure> {
     Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `antares pin` and `antares unpin`: status 1 if one is not stored.
+/// `antares pin` and `antares unpin`: status 1 if a script is not stored.
 pub(crate) fn pin(args: &StoredArgs, pinned: bool) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     let mut is_all = true;
@@ -106,7 +106,7 @@ fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `antares ls`: scripts that were run lately, or what is stored.
+/// `antares ls`: scripts that ran recently, or stored scripts.
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.stored {
         return list_stored(args);
@@ -126,7 +126,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `antares stat`: what the server knows of a script; status 1 if it has not got it.
+/// `antares stat`: information on a script; status 1 if the server does not have it.
 pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let script = digest(&args.script)?;
     let stat = args.server.server()?.stat(script)?;
@@ -144,7 +144,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     Ok(ended)
 }
 
-/// `antares health`: status 1 if something does not serve.
+/// `antares health`: status 1 if a service is not serving.
 pub(crate) fn health(args: &HealthArgs) -> Result<ExitCode, Failure> {
     let Health { services, is_serving } = args.server.server()?.health()?;
     if args.json {

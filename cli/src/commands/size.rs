@@ -1,4 +1,4 @@
-//! `antares size`: what takes the bytes of a script, and the same script in fewer.
+//! `antares size`: the size of each part of a script, and a smaller version of the script.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use crate::{
     output::report::grouped,
 };
 
-/// Longest file that is looked at, bytes: builds with debug information are longer than scripts.
+/// Longest file to analyse, bytes: builds with debug information are longer than scripts.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Tells where the bytes are; or writes a smaller script.
+/// Reports sizes, or writes a smaller script.
 pub(crate) fn size(args: &SizeArgs) -> Result<ExitCode, Failure> {
     let elf = input::read(&args.elf, BYTES_MAX)?;
     if let Some(path) = args.output.as_deref().filter(|_| args.shrink) {
@@ -80,7 +80,7 @@ fn shrunk(elf: &[u8], path: &Path, is_json: bool) -> Result<ExitCode, Failure> {
         }
         text
     };
-    // The script itself may have gone to standard output.
+    // The script itself may be on standard output.
     if input::is_stdio(path) {
         eprint!("{text}")
     } else {
@@ -126,7 +126,7 @@ fn tables(sizes: &Sizes) -> [(&'static str, &Vec<Part>); 4] {
     ]
 }
 
-/// What differs, in Markdown.
+/// The differences, in Markdown.
 fn compared(before: &Sizes, after: &Sizes, top: usize) -> String {
     let mut text = String::from("| | before | after | change |\n|---|---:|---:|---:|\n");
     for (name, old, new) in [

@@ -1,4 +1,4 @@
-//! `antares snapshot`: cycles, endings and sizes of a folder of scripts and transactions in one file under
+//! `antares snapshot`: cycles, outcomes and sizes of a folder of scripts and transactions, in one file for
 //! version control.
 
 use std::{
@@ -27,37 +27,36 @@ use crate::{
     output::report::grouped,
 };
 
-/// Name of the file, if nobody gives another.
+/// Default name of the file.
 const FILE: &str = "antares-snapshot.json";
-/// Version of its form.
+/// Version of the format.
 const VERSION: u32 = 1;
 /// Error of a script that runs without the transaction it requests. The transaction is the entry instead.
 const NEEDS_TRANSACTION: &str = "InvalidEcall";
-/// Functions that are shown of a change.
+/// Maximum number of functions in a reported change.
 const FUNCTIONS_SHOWN: usize = 10;
 
-/// The file. Keys only grow.
+/// The file. Keys are only added.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Snapshot {
-    /// Version of the form.
     version: u32,
-    /// By path from the folder.
+    /// Entries by path relative to the folder.
     entries: BTreeMap<String, Entry>,
 }
 
 /// A script or a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
-    /// How it ended: `exit 0`, `accepted`, the name of an error.
+    /// The outcome: `exit 0`, `accepted`, or the name of an error.
     ending: String,
     cycles: u64,
-    /// Of the script; of a transaction, all programs among its cells.
+    /// Of the script; for a transaction, of all programs in its cells.
     size_bytes: u64,
-    /// Cycles of functions themselves, those that cost most.
+    /// Self cycles of the most expensive functions.
     functions: BTreeMap<String, u64>,
 }
 
-/// What has changed of an entry.
+/// A change of an entry.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Changed<'a> {
     name: &'a str,
@@ -65,13 +64,13 @@ struct Changed<'a> {
     after: Option<&'a Entry>,
 }
 
-/// Makes a snapshot, or compares with one.
+/// Takes a snapshot, or compares with one.
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
     let path = args.file.clone().unwrap_or_else(|| args.folder.join(FILE));
     let hint = "nothing to compare with: antares snapshot without --check records it";
     let before = match read(&path) {
         Err(failure) if args.check => return Err(failure.of(hint)),
-        // What is there is replaced, whatever it is.
+        // Replaces an existing file whatever its content.
         before => before.unwrap_or_default(),
     };
     let after = take(args, &path, &before)?;
@@ -104,7 +103,7 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
-/// Runs everything; of what git ignores, what the snapshot `before` names.
+/// Runs everything; of files that git ignores, only those in the snapshot `before`.
 fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot, Failure> {
     let mut found = Vec::new();
     collect(&args.folder, &mut found)?;
@@ -123,7 +122,7 @@ fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot,
     Ok(Snapshot { version: VERSION, entries })
 }
 
-/// Runs one; nothing if it is none to be run, or needs a transaction.
+/// Runs one file; none if it is not runnable, or needs a transaction.
 fn entry(path: &Path, args: &SnapshotArgs) -> Result<Option<Entry>, Failure> {
     let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &[] };
     let Some(target) = target(path, &terms)? else { return Ok(None) };
@@ -141,7 +140,7 @@ fn entry(path: &Path, args: &SnapshotArgs) -> Result<Option<Entry>, Failure> {
     }))
 }
 
-/// What differs by more than `tolerance`, or ends in another way, or is new or gone.
+/// Entries that are new, gone, end differently or differ by more than `tolerance`.
 fn changes<'a>(before: &'a Snapshot, after: &'a Snapshot, tolerance: Percent) -> Vec<Changed<'a>> {
     let names: BTreeSet<&String> = before.entries.keys().chain(after.entries.keys()).collect();
     let is_kept = |old: u64, new: u64| !tolerance.is_passed(old, new) && !tolerance.is_passed(new, old);
@@ -167,7 +166,7 @@ fn listed(snapshot: &Snapshot, path: &Path) -> String {
     text
 }
 
-/// Markdown as a terminal shows it.
+/// Markdown converted for a terminal.
 fn plain(markdown: &str) -> String {
     let lines = markdown.lines().filter(|line| !line.starts_with("|---"));
     let lines =
@@ -175,7 +174,7 @@ fn plain(markdown: &str) -> String {
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// What has changed, in Markdown.
+/// The changes, in Markdown.
 fn table(changed: &[Changed<'_>], entries: usize) -> String {
     if changed.is_empty() {
         return format!("{entries} entries, nothing has changed\n");
@@ -208,7 +207,7 @@ fn table(changed: &[Changed<'_>], entries: usize) -> String {
     text
 }
 
-/// The functions whose cycles have changed most.
+/// The functions whose cycles changed most.
 fn functions(text: &mut String, old: &Entry, new: &Entry) {
     let names: BTreeSet<&String> = old.functions.keys().chain(new.functions.keys()).collect();
     let cycles = |entry: &Entry, name: &String| entry.functions.get(name).copied().unwrap_or(0);

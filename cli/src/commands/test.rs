@@ -1,4 +1,4 @@
-//! `antares test`: builds a folder, and runs its transactions against what they expect.
+//! `antares test`: builds a folder, and runs its transactions against their expectations.
 
 use std::{
     collections::BTreeMap,
@@ -31,23 +31,23 @@ use crate::{
     },
 };
 
-/// Meanings of exit codes, if the folder has them.
+/// File with the meanings of exit codes; optional.
 const ERROR_CODES: &str = "errors.txt";
 
-/// Errors of scripts that ran. With others, such as `ScriptNotFound`, none did.
+/// Errors of scripts that ran. With others, such as `ScriptNotFound`, no script ran.
 const REFUSALS: [&str; 3] = ["ValidationFailure", "VMInternalError", "ExceededMaximumCycles"];
 
-/// What `--json` prints: a contract.
+/// Output of `--json`: a contract.
 #[derive(Serialize)]
 pub(crate) struct Round {
     is_built: bool,
     passed: usize,
     failed: usize,
-    /// Those that were run.
+    /// Tests that ran.
     tests: Vec<Answer>,
 }
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Serialize)]
 struct Answer {
     name: String,
@@ -55,17 +55,16 @@ struct Answer {
     expected: String,
     outcome: String,
     cycles: u64,
-    /// What `verify` prints of it, if it failed.
+    /// Output of `verify`, if the test failed.
     report: Option<String>,
 }
 
-/// The tests of a folder, and how they last ended.
+/// The tests of a folder, and their last results.
 pub(crate) struct Suite<'a> {
     args: &'a TestArgs,
     answers: BTreeMap<PathBuf, (Sha256Digest, Answer)>,
 }
 
-/// Runs all tests.
 pub(crate) fn test(args: &TestArgs) -> Result<ExitCode, Failure> {
     let round = Suite::new(args).run()?;
     round.print(args.json)?;
@@ -77,7 +76,7 @@ impl<'a> Suite<'a> {
         Self { args, answers: BTreeMap::new() }
     }
 
-    /// Builds, and runs the tests whose transactions are not those of the last round.
+    /// Builds, then runs the tests whose transactions changed since the last round.
     pub(crate) fn run(&mut self) -> Result<Round, Failure> {
         let folder = &self.args.folder;
         if !make(folder)? {
@@ -104,7 +103,7 @@ impl<'a> Suite<'a> {
 }
 
 impl Round {
-    /// Whether there is something to report.
+    /// Whether there are results to report.
     pub(crate) fn has_news(&self) -> bool {
         !self.is_built || !self.tests.is_empty()
     }
@@ -140,7 +139,7 @@ impl Round {
     }
 }
 
-/// Runs make, if the folder has a Makefile: whether it succeeded. What it prints goes to standard error.
+/// Runs make if there is a Makefile; whether it succeeded. Its output goes to standard error.
 fn make(folder: &Path) -> Result<bool, Failure> {
     if !folder.join("Makefile").exists() {
         return Ok(true);
@@ -155,7 +154,7 @@ fn named(path: &Path, folder: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
 
-/// Runs the transaction at `path`, unless it is still the one with the digest `last`.
+/// Runs the transaction at `path`, unless its digest is still `last`.
 fn answer(
     path: &Path,
     folder: &Path,
@@ -187,7 +186,7 @@ fn answer(
     Ok(Some((digest, answered.map_err(|failure| failure.of(&path.display().to_string()))?)))
 }
 
-/// The answer without a verdict, which fits no expectation.
+/// An answer without a verdict, which matches no expectation.
 fn malformed(name: String, expected: String, failure: &Failure) -> Answer {
     let report = Some(format!("  {}\n", output::printable(&failure.to_string())));
     Answer { name, is_passed: false, expected, outcome: "malformed".to_owned(), cycles: 0, report }
@@ -220,7 +219,7 @@ fn verified(built: Built, name: String, folder: &Path) -> Result<Answer, Failure
     Ok(Answer { name, is_passed, expected: expected.to_string(), outcome, cycles: verdict.cycles, report })
 }
 
-/// What `verify` prints.
+/// Output of `verify`.
 fn explained(request: &Request, verdict: &Verdict, folder: &Path) -> Result<String, Failure> {
     let codes = folder.join(ERROR_CODES);
     let args = DiagnosisArgs { error_codes: codes.exists().then_some(codes), ..DiagnosisArgs::default() };

@@ -1,4 +1,4 @@
-//! `antares cache`: the tier that servers share, as people see it.
+//! `antares cache`: inspects and maintains the tier that servers share.
 
 use std::{
     fmt::Write as _,
@@ -21,10 +21,9 @@ use crate::{
     remote::calls::warm::Cold,
 };
 
-/// How long one request may take: people wait longer than servers.
+/// Longest time of one request: people can wait longer than servers.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Seconds of a day.
 const DAY_S: u64 = 24 * 3_600;
 
 /// Arguments of `antares cache`.
@@ -117,7 +116,6 @@ async fn listed(shared: &Shared, space: Space) -> Result<Vec<ListedObject>, Fail
     Ok(all)
 }
 
-/// Does what `args` say.
 pub(crate) fn cache(args: &CacheArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network runtime").map_err(Failure::Service)?;
@@ -144,7 +142,7 @@ pub(crate) fn cache(args: &CacheArgs) -> Result<ExitCode, Failure> {
                 let script = Sha256Digest(entry.key);
                 Cold { name: String::new(), script, elf: None, is_found: true }
             });
-            // It has a runtime of its own.
+            // The function below creates its own runtime.
             drop(runtime);
             warm_all(cold.collect(), how, server)
         }

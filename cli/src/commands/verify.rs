@@ -17,7 +17,7 @@ use crate::{
     output::verdict::Verdict,
 };
 
-/// Verifies what `args` say.
+/// Verifies the transaction that `args` name.
 pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let source = source(&args)?;
     let environment = match (args.script_version, args.mainnet_epoch) {
@@ -54,18 +54,18 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     Ok(report.exit_status())
 }
 
-/// The transaction, and what its source says besides.
+/// The transaction, and further data from its source.
 struct Source {
     json: Vec<u8>,
-    /// Whether its cells are missing: the server's node has them.
+    /// Whether its cells are missing and must come from the server's node.
     is_bare: bool,
-    /// The rules, unless others are asked for.
+    /// The rules, unless arguments override them.
     environment: Environment,
-    /// Cycles, as a node says.
+    /// Cycles that a node reports.
     cycles: Option<u64>,
 }
 
-/// Reads the transaction, or gets it from a node.
+/// Reads the transaction, or fetches it from a node.
 fn source(args: &VerifyArgs) -> Result<Source, Failure> {
     let json = args.tx.as_deref().map(read_transaction).transpose()?;
     #[cfg(feature = "server")]
@@ -87,14 +87,14 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
     Ok(whole)
 }
 
-/// Prints a verdict, and why scripts failed.
+/// Prints a verdict, and the causes of failures.
 pub(crate) fn print_verdict(
     request: &Request,
     report: &Verdict,
     diagnosis: &DiagnosisArgs,
     is_json: bool,
 ) -> Result<(), Failure> {
-    // Finding out why takes longer than the verdict.
+    // Diagnosis takes longer than the verdict.
     if !is_json {
         output::print_text(&report.to_text())?;
     }
@@ -108,7 +108,7 @@ pub(crate) fn print_verdict(
     }
 }
 
-/// Verifies on this machine, or on the server that is named.
+/// Verifies on this machine, or on the selected server.
 pub(crate) fn anywhere(
     request: &Request,
     server: Option<&str>,
@@ -130,8 +130,8 @@ fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) ->
     Err(crate::failure::no_server(url))
 }
 
-/// The transaction at `path`, `-` for standard input: JSON with its placeholders filled in if it is a file,
-/// or built if that is TOML.
+/// The transaction at `path`, `-` for standard input. Fills in placeholders in a JSON file; builds a TOML
+/// file.
 pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
     if path.extension().is_some_and(|end| end == "toml") {
         return read_draft(path).map(|built| built.json);
@@ -142,7 +142,7 @@ pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::Usage(anyhow!("{}: {error}", path.display())))
 }
 
-/// Builds the transaction that the TOML at `path` describes, `-` for standard input.
+/// Builds the transaction that the TOML file at `path` describes, `-` for standard input.
 pub(crate) fn read_draft(path: &Path) -> Result<crate::draft::Built, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{}: {error}", path.display()));
     let text = String::from_utf8(input::read(path, TRANSACTION_BYTES_MAX as u64)?);

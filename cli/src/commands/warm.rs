@@ -1,4 +1,4 @@
-//! `antares warm`: has a server compile scripts before somebody needs them.
+//! `antares warm`: asks a server to compile scripts before they are needed.
 
 use std::{
     fs,
@@ -50,7 +50,7 @@ pub(crate) struct WarmHow {
     at_once: NonZeroUsize,
 }
 
-/// Compiles what `args` name. Status 1 if one of them cannot be compiled.
+/// Compiles the scripts that `args` name. Returns status 1 if any cannot be compiled.
 pub(crate) fn warm(args: &WarmArgs) -> Result<ExitCode, Failure> {
     let mut names = args.scripts.clone();
     if let Some(list) = &args.list {
@@ -71,7 +71,7 @@ fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(lines.map(PathBuf::from).collect())
 }
 
-/// Adds what `name` names: a digest, a file, or all files of a folder.
+/// Adds the target `name`: a digest, a file, or all files of a folder.
 fn add(name: &Path, cold: &mut Vec<Cold>) -> Result<(), Failure> {
     let text = name.display().to_string();
     if let Ok(script) = text.parse::<Sha256Digest>() {
@@ -94,7 +94,7 @@ fn add(name: &Path, cold: &mut Vec<Cold>) -> Result<(), Failure> {
     files.iter().try_for_each(|file| add(file, cold))
 }
 
-/// Compiles `cold` on the server, and prints a line for each, in the order in which they end.
+/// Compiles `cold` on the server, and prints a line for each in order of completion.
 pub(crate) fn warm_all(mut cold: Vec<Cold>, how: &WarmHow, server: &ServerArgs) -> Result<ExitCode, Failure> {
     let mut seen = std::collections::HashSet::new();
     cold.retain(|one| seen.insert(one.script));
@@ -108,7 +108,7 @@ pub(crate) fn warm_all(mut cold: Vec<Cold>, how: &WarmHow, server: &ServerArgs) 
         let what = match warmed {
             Ok(Warmed::Hit) => "was compiled before".to_owned(),
             Ok(Warmed::Compiled(ms)) => format!("compiled in {ms} ms"),
-            // Data of cells.
+            // Other files in a folder may be cell data.
             Err(Failure::Refused { reason, detail }) if one.is_found && reason == "elf" => {
                 format!("no script: {detail}")
             }

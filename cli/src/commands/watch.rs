@@ -1,4 +1,4 @@
-//! `antares watch`: tests a folder again when a file in it changes.
+//! `antares watch`: tests a folder again when one of its files changes.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use crate::{
     failure::Failure,
 };
 
-/// Time between two looks at the files. Reading the times of a template's files takes far less.
+/// Interval between polls of the files. Reading the times of a template's files takes far less.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs until it is interrupted, or until the folder has no tests when it starts.
+/// Runs until interrupted, or stops if the folder has no tests at the start.
 pub(crate) fn watch(args: &TestArgs) -> Result<ExitCode, Failure> {
     let mut suite = Suite::new(args);
     let mut before = versions(&args.folder);
@@ -32,7 +32,7 @@ pub(crate) fn watch(args: &TestArgs) -> Result<ExitCode, Failure> {
         match suite.run() {
             Ok(round) if round.has_news() => round.print(args.json)?,
             Ok(_) => {}
-            // A file that an editor is replacing, or one that is gone: the next change may mend it.
+            // An editor may be replacing a file, or one is gone: the next change may fix it.
             Err(failure) => {
                 let _ = failure.report();
             }
@@ -40,7 +40,7 @@ pub(crate) fn watch(args: &TestArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The times and lengths of all files.
+/// Times and lengths of all files.
 fn versions(folder: &Path) -> BTreeMap<PathBuf, Option<(SystemTime, u64)>> {
     let mut found = Vec::new();
     let _ = collect(folder, &mut found);

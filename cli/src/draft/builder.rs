@@ -1,4 +1,4 @@
-//! Makes the transaction: cells and scripts first, signatures last.
+//! Builds the transaction: cells and scripts first, signatures last.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use super::{
     since::since,
 };
 
-/// Transactions that created the inputs' cells, and the cell deps: no chain has them.
+/// Hashes of the transactions that created the inputs' cells and the cell deps; on no chain.
 const SPENT: [u8; 32] = [1; 32];
 const DEPS: [u8; 32] = [2; 32];
 
@@ -77,7 +77,7 @@ pub(crate) fn build(draft: &Draft, folder: &Path) -> Result<MockTransaction, Fie
     Ok(MockTransaction { mock_info: info, tx })
 }
 
-/// What a cell is made of.
+/// The contents of a cell.
 struct CellParts<'a> {
     capacity_shannons: Option<u64>,
     lock: Option<&'a file::Script>,
@@ -129,7 +129,7 @@ fn optional(
     bytes(text.get_ref(), names).map(Bytes::from).at(text, field)
 }
 
-/// A script; its hash type is that of the cell that it names, unless it says another.
+/// A script. By default, its hash type is that of the cell that it names.
 fn script(script: &file::Script, names: &Names<'_>, field: &str) -> Result<Script, FieldError> {
     let code = &script.code_hash;
     let code_hash: [u8; 32] = exact(code.get_ref(), names).at(code, || format!("{field}.code_hash"))?;
@@ -146,13 +146,13 @@ fn script(script: &file::Script, names: &Names<'_>, field: &str) -> Result<Scrip
     Ok(Script::new_builder().code_hash(Byte32::new(code_hash)).hash_type(hash_type).args(args).build())
 }
 
-/// A witness, and where its lock has signatures.
+/// A witness, and the positions of its lock's signatures.
 struct Unsigned<'a> {
     lock: Option<&'a Text>,
     parts: Vec<Part>,
     input_type: Option<Bytes>,
     output_type: Option<Bytes>,
-    /// In place of all of these.
+    /// Replaces all other fields.
     raw: Option<Bytes>,
 }
 
@@ -210,7 +210,7 @@ fn args<'a>(witness: &'a Witness, names: &Names<'_>, field: &str) -> Result<Unsi
     Ok(Unsigned { lock, parts: found.unwrap_or_default(), input_type, output_type, raw: None })
 }
 
-/// The witnesses with their signatures: each signs the witnesses of its lock's group.
+/// The signed witnesses: each signature covers the witnesses of its lock's group.
 fn signed(
     draft: &Draft,
     info: &MockInfo,

@@ -1,4 +1,4 @@
-//! Bytes as text: digits, and placeholders between them.
+//! Bytes as text: hexadecimal digits and placeholders.
 
 use ckb_hash::blake2b_256;
 use ckb_types::prelude::*;
@@ -11,7 +11,7 @@ use super::{
     system::type_id_args,
 };
 
-/// Known bytes, or a signature, which is made last.
+/// Known bytes, or a signature, which is computed last.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Known(Vec<u8>),
@@ -19,7 +19,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The bytes while the transaction is signed.
+    /// The bytes to sign, with zeros for signatures.
     pub(crate) fn unsigned(&self) -> Vec<u8> {
         match self {
             Self::Known(bytes) => bytes.clone(),
@@ -28,7 +28,7 @@ impl Part {
     }
 }
 
-/// The bytes of `text`, which has no signatures.
+/// The bytes of `text`, which contains no signatures.
 pub(crate) fn bytes(text: &str, names: &Names<'_>) -> Result<Vec<u8>, DraftProblem> {
     let mut bytes = Vec::new();
     for part in parts(text, names)? {
@@ -40,7 +40,7 @@ pub(crate) fn bytes(text: &str, names: &Names<'_>) -> Result<Vec<u8>, DraftProbl
     Ok(bytes)
 }
 
-/// The bytes of `text`, of a length that its field has.
+/// The bytes of `text`, whose length its field fixes.
 pub(crate) fn exact<const N: usize>(text: &str, names: &Names<'_>) -> Result<[u8; N], DraftProblem> {
     let found = bytes(text, names)?;
     found.as_slice().try_into().map_err(|_| DraftProblem::Length { expected: N, found: found.len() })
@@ -101,7 +101,7 @@ fn fill(placeholder: &str, names: &Names<'_>) -> Result<Part, DraftProblem> {
     }))
 }
 
-/// The name of the cell that `text` names and nothing else.
+/// The name of the cell, if `text` names nothing else.
 pub(crate) fn code_of(text: &str) -> Option<&str> {
     let inside = text.strip_prefix("0x").unwrap_or(text).strip_prefix("{{")?.strip_suffix("}}")?;
     Some(inside.trim().strip_prefix("code-hash ")?.trim())

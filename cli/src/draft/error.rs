@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Errors in a file, with their locations.
 
 use std::ops::Range;
 
@@ -8,23 +8,23 @@ use toml::Spanned;
 const PLACEHOLDERS: &str = "data FILE, hash FILE, code-hash CELL, pubkey-hash KEY, multisig M KEY..., \
     multisig-hash M KEY..., type-id OUTPUT and sign secp256k1 KEY";
 
-/// A file that describes no transaction.
+/// An error in a transaction file.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}{}{field}: {problem}", if field.is_empty() { "" } else { ", " })]
 pub(crate) struct DraftError {
     /// Counted from 1.
     pub(crate) line: usize,
-    /// Path of the field, such as `inputs[0].lock.args`; empty for what is no TOML.
+    /// Path of the field, such as `inputs[0].lock.args`; empty for malformed TOML.
     pub(crate) field: String,
     /// The reason.
     #[source]
     pub(crate) problem: DraftProblem,
 }
 
-/// Why a field cannot be used.
+/// Why a field is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DraftProblem {
-    /// Malformed TOML, an unknown or a missing key, a value of another type.
+    /// Malformed TOML, an unknown or missing key, or a value of the wrong type.
     #[error("{0}")]
     Toml(String),
     /// Bytes that are neither digits nor placeholders.
@@ -35,7 +35,7 @@ pub(crate) enum DraftProblem {
         /// What was found.
         text: String,
     },
-    /// A placeholder that does not exist, or has other arguments.
+    /// An unknown placeholder, or one with wrong arguments.
     #[error("{text:?} is no placeholder; there are {}", PLACEHOLDERS)]
     Placeholder {
         /// What was found.
@@ -57,29 +57,29 @@ pub(crate) enum DraftProblem {
     /// A value of the wrong length.
     #[error("has {found} bytes, not {expected}")]
     Length {
-        /// Bytes that are required.
+        /// Required length, bytes.
         expected: usize,
-        /// Bytes that were found.
+        /// Actual length, bytes.
         found: usize,
     },
-    /// A number beyond what its field can hold.
+    /// A number that exceeds its field.
     #[error("{0} does not fit")]
     Number(String),
-    /// Another form.
+    /// An unknown form.
     #[error("{text:?} is not {forms}")]
     Form {
         /// What was found.
         text: String,
-        /// What is possible.
+        /// Allowed forms.
         forms: &'static str,
     },
     /// Keys that exclude or require each other.
     #[error("{0}")]
     Keys(&'static str),
-    /// A key that is no secret key of the curve.
+    /// An invalid secret key.
     #[error("is no secret key: 0 and numbers from the order of the curve are none")]
     Key,
-    /// A signature where no lock reads one.
+    /// A signature that no lock reads.
     #[error("a signature belongs to the witness of its lock's first input, inputs[{first}]")]
     Signature {
         /// Index of that input.
@@ -88,7 +88,7 @@ pub(crate) enum DraftProblem {
     /// A signature outside of a witness.
     #[error("a signature can only be in the lock of a witness")]
     Unsigned,
-    /// A file that a placeholder or a cell names.
+    /// An unreadable file that a placeholder or a cell names.
     #[error(transparent)]
     File(#[from] TemplateProblem),
     /// A transaction beyond the limit.
@@ -99,7 +99,7 @@ pub(crate) enum DraftProblem {
     },
 }
 
-/// The same, before lines are counted.
+/// The same error, before its line is known.
 #[derive(Debug)]
 pub(crate) struct FieldError {
     pub(crate) span: Range<usize>,
@@ -114,7 +114,7 @@ impl FieldError {
     }
 }
 
-/// Puts a field's place to a problem.
+/// Adds a field's location to a problem.
 pub(crate) trait At<T> {
     fn at<V>(self, value: &Spanned<V>, field: impl FnOnce() -> String) -> Result<T, FieldError>;
 }

@@ -1,4 +1,4 @@
-//! What a test expects of a transaction.
+//! The expected verdict of a test's transaction.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use toml::Spanned;
 
 use super::error::{At, DraftProblem, FieldError};
 
-/// How the verification shall end.
+/// The expected outcome of the verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// All scripts accept.
     #[default]
     Accepted,
-    /// A script does not, however it ends.
+    /// A script rejects, in any way.
     Rejected,
     /// A script exits with this code.
     Exit(i8),

@@ -1,4 +1,4 @@
-//! The file as it is written. Every text keeps its place, so that errors can name the line.
+//! The parsed file. Every text keeps its position, so that errors can name the line.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::error::{DraftError, DraftProblem, FieldError};
 
-/// A text and its place.
+/// A text and its position.
 pub(crate) type Text = Spanned<String>;
 
 /// The whole file.
@@ -80,7 +80,6 @@ pub(crate) struct Output {
     pub(crate) data: Option<Text>,
 }
 
-/// A script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {

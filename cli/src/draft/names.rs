@@ -1,4 +1,4 @@
-//! What a file defines, by name.
+//! Named definitions of a file.
 
 use std::{cell::Cell, collections::BTreeMap, path::Path};
 
@@ -19,7 +19,7 @@ use super::{
     system::{self, system, type_id},
 };
 
-/// Bytes of all placeholders and digits together: each becomes two digits.
+/// Limit for placeholders and digits together: each byte becomes two digits.
 const BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
 
 /// Keys, headers and cells of a file.
@@ -28,10 +28,10 @@ pub(crate) struct Names<'a> {
     keys: BTreeMap<&'a str, SecretKey>,
     pub(crate) headers: Vec<(&'a str, HeaderView)>,
     pub(crate) cells: Vec<Code>,
-    /// Whether a script reads the points of the curve.
+    /// Whether a script reads the precomputed points of the curve.
     pub(crate) needs_points: bool,
     pub(crate) first_input: CellInput,
-    /// Bytes that are left of [`BYTES_MAX`].
+    /// Bytes remaining of [`BYTES_MAX`].
     left: Cell<usize>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Code {
     pub(crate) output: CellOutput,
     pub(crate) data: Bytes,
     pub(crate) header: Option<Byte32>,
-    /// How scripts reference it.
+    /// The hash type by which scripts reference it.
     pub(crate) hash_type: ScriptHashType,
     pub(crate) code_hash: Byte32,
 }

@@ -19,7 +19,7 @@ pub(crate) fn hash_160(bytes: &[u8]) -> [u8; 20] {
     short
 }
 
-/// What a multi-signature lock has a hash of: version, keys that must sign, threshold, keys.
+/// The data whose hash a multi-signature lock stores: version, keys that must sign, threshold, keys.
 pub(crate) fn multisig(threshold: u8, count: u8, keys: &[SecretKey]) -> Vec<u8> {
     [0, 0, threshold, count].into_iter().chain(keys.iter().flat_map(pubkey_hash)).collect()
 }

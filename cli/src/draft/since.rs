@@ -1,4 +1,4 @@
-//! `since` and epochs in words.
+//! Parses `since` and epochs.
 
 use ckb_types::core::EpochNumberWithFraction;
 

@@ -1,4 +1,4 @@
-//! Published scripts, under the names that the main network has for them.
+//! Published scripts, under their main network names.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ pub(crate) fn points() -> Bytes {
 }
 
 fn bundled(name: &str) -> Bytes {
-    // The names above are in the crate: tests read all.
+    // The bundled specs contain the names above; a test reads all.
     let found = BUNDLED_CELL.get(&format!("specs/cells/{name}"));
     found.map(Cow::into_owned).unwrap_or_default().into()
 }

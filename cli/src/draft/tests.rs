@@ -1,4 +1,4 @@
-//! What becomes of files: the transaction, or the line and field of the first error.
+//! Tests of transaction files: the resulting transaction, or the line and field of the first error.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn all_parts_are_where_they_belong() {
     let mainnet = "0x9bd7e06f3ecf4be0f2fcd2188b23f1b9fcc88e5d4b65a8637b17723bbda3cce8";
     assert_eq!(text(&format!("{lock}/code_hash")), mainnet);
     assert_eq!(text("/tx/inputs/0/since"), "0xa000010000000001");
-    // An argument with a name of its own: the hash of one zero byte.
+    // An argument with its own name: the hash of one zero byte.
     let zero = ckb_hash::blake2b_256([0]);
     assert_eq!(text(&format!("{output}/type/code_hash")), format!("0x{}", hex::encode(zero)));
     assert_eq!(text("/mock_info/inputs/0/data").len(), 2 + 2 * 33);
@@ -75,7 +75,7 @@ fn all_parts_are_where_they_belong() {
 #[test]
 fn expectations_are_read() {
     let of = |word: &str| build(&WHOLE.replace("exit 5", word), Path::new("/")).map(|it| it.expected);
-    // The file is missing, which is found later.
+    // The missing file is detected later.
     assert!(of("exit 0").unwrap_err().to_string().starts_with("line 2, expect: \"exit 0\" is not accepted,"));
     let minimal = |head: &str| build(&format!("{head}\ninputs = []"), Path::new("/")).unwrap().expected;
     assert_eq!(minimal(""), Expected::Accepted);
@@ -83,7 +83,7 @@ fn expectations_are_read() {
     assert_eq!(minimal("expect = \"exit -3\""), Expected::Exit(-3));
 }
 
-/// What is changed, and the line, the field and the problem that follow.
+/// A change, and the resulting line, field and problem.
 const ERRORS: &[(&str, &str, &str)] = &[
     ("expect =", "expects =", "line 2: unknown field `expects`, expected one of"),
     ("expect = \"", "expect = ", "line 2: "),

@@ -1,4 +1,4 @@
-//! `antares run --as-lock`: a script as the lock of the only input of a transaction that is made for it.
+//! `antares run --as-lock`: a script as the lock of the only input of a generated transaction.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -18,7 +18,7 @@ impl Content {
     }
 }
 
-/// Runs what `args` say.
+/// Runs the script that `args` name.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let mock = args.lock.to_mock(&args.script.elf)?;
     let request = verify_request::Request {

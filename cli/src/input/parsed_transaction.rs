@@ -1,5 +1,5 @@
-//! A transaction for workers of this machine: parsed once, with long data of its cells in memory files beside
-//! it, hashed and copied once.
+//! A transaction for workers of this machine, parsed once. Long cell data is in separate memory files, hashed
+//! and copied once.
 
 use std::cmp::Reverse;
 
@@ -21,11 +21,11 @@ pub fn read(json: &[u8]) -> Result<Mock, Failure> {
 /// A transaction, and its long cells.
 pub(crate) struct ParsedTransaction {
     pub(crate) mock: Mock,
-    /// In the order of their numbers, the longest first.
+    /// Longest first; the index is the cell's number.
     cells: Vec<Cell>,
 }
 
-/// Data of cells in a memory file.
+/// A memory file with cell data.
 struct Cell {
     data: Bytes,
     data_hash: [u8; 32],
@@ -39,7 +39,7 @@ impl ParsedTransaction {
         Self::new(read(json)?)
     }
 
-    /// Puts long data of `mock` into files.
+    /// Moves long data of `mock` into files.
     pub(crate) fn new(mut mock: Mock) -> Result<Self, Failure> {
         let mut long: Vec<Bytes> = mock.unhashed(|data| data.len() >= SHARED_BYTES_MIN);
         long.sort_by_key(|data| (Reverse(data.len()), data.as_ptr()));
@@ -53,31 +53,30 @@ impl ParsedTransaction {
         Ok(Self { mock, cells })
     }
 
-    /// Leaves as many cells beside the transaction as a worker takes files with `programs` others; the rest
-    /// goes within.
+    /// Keeps as many cell files as a worker accepts together with `programs` other files; inlines the rest.
     pub(crate) fn evict_for_space(&mut self, programs: usize) {
         self.cells.truncate(PROGRAMS_MAX.saturating_sub(programs));
     }
 
-    /// The transaction without what is beside it, for a worker.
+    /// The transaction without its separate files, for a worker.
     pub(crate) fn document(&self) -> Vec<u8> {
         self.mock.document(&mut |hash| {
             self.cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
         })
     }
 
-    /// What is beside it.
+    /// The cells in separate files.
     pub(crate) fn cells(&self) -> Vec<SharedCell> {
         let cells = self.cells.iter();
         cells.map(|cell| SharedCell { data_hash: cell.data_hash, bytes: cell.sealed.len() }).collect()
     }
 
-    /// The same, as files.
+    /// The separate files.
     pub(crate) fn files(&self) -> Vec<&Sealed> {
         self.cells.iter().map(|cell| &cell.sealed).collect()
     }
 
-    /// The file of the data with this hash, if it is beside the transaction.
+    /// The separate file of the data with this hash, if there is one.
     pub(crate) fn file(&self, data_hash: &[u8; 32]) -> Option<&Sealed> {
         self.cells.iter().find_map(|cell| (cell.data_hash == *data_hash).then_some(&cell.sealed))
     }
@@ -97,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A transaction whose cell deps have this data.
+    /// A transaction whose cell deps contain this data.
     fn with_deps(data: &[Vec<u8>]) -> Vec<u8> {
         let text = include_str!("../../tests/transaction.json").replace("HASH_TYPE", "data1");
         let text = text.replace("{{ hash lock }}", &"33".repeat(32)).replace("{{ data lock }}", "");
@@ -115,7 +114,7 @@ mod tests {
         serde_json::to_vec(&transaction).unwrap()
     }
 
-    /// What a worker makes of it.
+    /// The transaction as a worker reads it.
     fn arrived(parsed: &ParsedTransaction) -> Vec<u8> {
         let files = parsed.files().into_iter().map(|file| {
             let data = file.map().unwrap();
@@ -128,7 +127,7 @@ mod tests {
     fn what_is_beside_a_transaction_comes_back_where_it_was() {
         let long = |number: u8| vec![number; SHARED_BYTES_MIN + usize::from(number)];
         let mut data: Vec<_> = (0..20).map(long).collect();
-        // The same bytes twice, and some that are too short.
+        // Duplicate data, and some that is too short.
         data.extend([long(19), vec![7; SHARED_BYTES_MIN - 1], Vec::new()]);
         let json = with_deps(&data);
         let whole = Mock::from_json(&json).unwrap().to_json();
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!((parsed.cells().len(), arrived(&parsed)), (21, whole.clone()));
         assert!(parsed.document().len() < 2 * SHARED_BYTES_MIN);
         assert_eq!(parsed.file(&data_hash(&long(0))).unwrap().read().unwrap(), long(0));
-        // The longest stay beside it where programs take the places of others.
+        // The longest remain in files where programs take the capacity.
         parsed.evict_for_space(PROGRAMS_MAX - 3);
         assert_eq!((parsed.cells().len(), arrived(&parsed)), (3, whole.clone()));
         assert!(parsed.file(&data_hash(&long(18))).is_some() && parsed.file(&data_hash(&long(17))).is_none());

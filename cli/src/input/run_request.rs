@@ -1,4 +1,4 @@
-//! One run as asked for.
+//! A request for one run.
 
 use std::time::Duration;
 
@@ -10,33 +10,32 @@ use crate::{
     limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
 };
 
-/// One run as asked for, checked.
+/// A checked request for one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The script.
     pub elf: Vec<u8>,
-    /// How its bytes are to be understood.
+    /// How to interpret its bytes.
     pub options: CompileOptions,
-    /// Which tiers may run it.
+    /// Tiers that may run it.
     pub tier: Tier,
-    /// Where native code comes from, on this machine.
+    /// Source of native code on this machine.
     pub code: CodeArgs,
-    /// Its arguments.
+    /// Arguments of the script.
     pub args: Vec<Vec<u8>>,
-    /// Cycle limit; none for the default of whoever runs it.
+    /// Cycle limit; none for the engine's or server's default.
     pub cycles_max: Option<u64>,
-    /// Wall time of the run; none for the default of whoever runs it.
+    /// Wall time of the run; none for the engine's or server's default.
     pub deadline: Option<Duration>,
-    /// Whether a server is to run it twice and compare.
+    /// Whether a server should run it twice and compare.
     #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
     pub recheck: bool,
-    /// Whether a server is to tell why it failed, if it does.
+    /// Whether a server should diagnose a failure.
     #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
     pub diagnosis: bool,
 }
 
 impl Request {
-    /// What a run worker is asked.
+    /// The job for a run worker.
     pub(crate) fn job(&self, tier: Tier) -> RunJob {
         RunJob {
             options: self.options,

@@ -1,4 +1,4 @@
-//! One verification as asked for.
+//! A request for one verification.
 
 use std::time::Duration;
 
@@ -10,36 +10,35 @@ use crate::{
     limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
 };
 
-/// One verification as asked for, checked.
+/// A checked request for one verification.
 #[derive(Debug, Default)]
 pub struct Request {
     /// The transaction in ckb-debugger's JSON, without placeholders; if `is_bare`, in any form that a server
-    /// with a node takes.
+    /// with a node accepts.
     pub json: Vec<u8>,
-    /// Whether it comes without its cells: the server's node has them.
+    /// Whether it lacks its cells, which the server's node has.
     pub is_bare: bool,
-    /// The rules.
     pub environment: Environment,
     /// The only group to run.
     pub group: Option<(job::GroupKind, job::CellName)>,
-    /// Which tiers may run.
+    /// Tiers that may run.
     pub tier: job::Tier,
-    /// Where native code comes from, on this machine.
+    /// Source of native code on this machine.
     pub code: CodeArgs,
-    /// Cycles of all groups together.
+    /// Cycle limit of all groups together.
     pub cycles_max: Option<u64>,
-    /// Wall time, without compiles.
+    /// Wall time, excluding compiles.
     pub deadline: Option<Duration>,
-    /// Whether a server is to verify it twice and compare.
+    /// Whether a server should verify it twice and compare.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
     pub recheck: bool,
-    /// Whether a server is to tell why it failed, if it does.
+    /// Whether a server should diagnose a failure.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
     pub diagnosis: bool,
 }
 
 impl Request {
-    /// What a run worker is asked, apart from the transaction and its files.
+    /// The job for a run worker, without the transaction and its files.
     pub(crate) fn job(&self) -> VerifyJob {
         let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.environment;
         VerifyJob {

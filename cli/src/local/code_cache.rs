@@ -1,6 +1,5 @@
-//! Native code that is kept on this machine for the next time: a folder of files under their artifact keys,
-//! for several commands at once. All of it may be deleted at any time, and where it cannot be used, nothing
-//! is kept.
+//! Cache of native code on this machine: a folder of files by artifact key, shared by concurrent commands.
+//! All of it may be deleted at any time; without a usable folder, nothing is cached.
 
 use std::{
     env,
@@ -18,31 +17,30 @@ use crate::{
     local::private_folder::{OwnFolder, TEMPORARY},
 };
 
-/// What every file begins with; the last byte is the version of the format.
+/// First bytes of every file; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antkept\x01";
-/// Magic, key, and digest of what follows.
+/// Magic, key, and digest of the content.
 const HEAD_BYTES: usize = MAGIC.len() + 32 + 32;
 
-/// What the name of a mark ends with: of a script without full code.
+/// Suffix of a marker of a script without full code.
 const WITHOUT: &str = "without";
 
-/// What the name of a file with hints ends with.
+/// Suffix of a file with hints.
 const HINTS: &str = "hints";
 
-/// What the name of a file ends with that tells how often a library was left before a run's end.
+/// Suffix of a file with the number of early bailouts of a library.
 const LEFT: &str = "left";
 
-/// Times that the hints of a script may change; one that shows new ones for ever is left alone.
+/// Limit for changes of a script's hints; endless changes are ignored.
 const HINT_ROUNDS_MAX: u32 = 8;
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct CodeFolder {
     folder: OwnFolder,
 }
 
 impl CodeFolder {
-    /// The user's folder; none if it is switched off or cannot be used.
+    /// The user's folder; none if caching is off or the folder is unusable.
     pub(crate) fn of_user(is_off: bool) -> Option<Self> {
         let is_off = is_off || env::var_os("ANTARES_CACHE").is_some_and(|word| word == "off");
         let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -50,27 +48,26 @@ impl CodeFolder {
         base.filter(|_| !is_off).and_then(|base| Self::at(&base.join("antares")))
     }
 
-    /// This folder, made if it is not there. It must be ours alone, and the way there: what is in it is run.
+    /// Opens or creates this folder. Only this user may have access: its contents are executed.
     pub(crate) fn at(folder: &Path) -> Option<Self> {
         Some(Self { folder: OwnFolder::open(folder).ok()? })
     }
 
-    /// Where it is.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The library with this key. A file that is not as it was written is removed.
+    /// The library with this key. Removes a file whose content changed since it was written.
     pub(crate) fn get(&self, key: ArtifactKey) -> Option<Sealed> {
         let file = self.folder.read(&key.to_string()).ok()?;
-        // Hashed once, as it is sealed.
+        // Sealing computes the digest, so the content is hashed once.
         let library = unchecked(&file, key).and_then(|(digest, bytes)| {
             let sealed = Sealed::new("library", &bytes).ok()?;
             verify_library(&sealed, digest).ok()?;
             Some(sealed)
         });
         match &library {
-            // What was used last goes last. It is no matter if that fails.
+            // Eviction removes the least recently used first. Failure is harmless.
             Some(_) => drop(file.set_modified(SystemTime::now())),
             None => self.folder.remove(&key.to_string()),
         }
@@ -82,7 +79,7 @@ impl CodeFolder {
         self.folder.modified(&key.to_string()).is_some()
     }
 
-    /// Keeps a library, and lets old ones go. Others see the whole file or none. That it fails is no matter.
+    /// Stores a library and evicts old ones. Others see a complete file or none. Failure is harmless.
     pub(crate) fn put(&self, key: ArtifactKey, library: &[u8]) -> io::Result<()> {
         if library.len() as u64 > LIBRARY_BYTES_MAX {
             return Ok(());
@@ -90,13 +87,12 @@ impl CodeFolder {
         self.write(&key.to_string(), key, library)
     }
 
-    /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was
-    /// seen.
+    /// Hints from runs of the script with this digest on this machine; empty if there are none.
     pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
         self.round_of_hints(elf, options).1
     }
 
-    /// Keeps hints, unless they have changed too often.
+    /// Stores hints, unless they changed too often.
     pub(crate) fn put_hints(&self, elf: Sha256Digest, options: CompileOptions, hints: &Hints) {
         let (round, known) = self.round_of_hints(elf, options);
         if round >= HINT_ROUNDS_MAX || *hints == known {
@@ -114,17 +110,16 @@ impl CodeFolder {
         (u32::from_le_bytes(*round), Hints::from_bytes(hints))
     }
 
-    /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found
-    /// out again.
+    /// Stores an entry of another kind. Failure is harmless: it can be recomputed.
     pub(crate) fn put_as(&self, kind: &str, key: ArtifactKey, content: &[u8]) {
         drop(self.write(&name(key, kind), key, content));
     }
 
-    /// What was kept so.
+    /// An entry stored by `put_as`.
     pub(crate) fn get_as(&self, kind: &str, key: ArtifactKey) -> Option<Vec<u8>> {
         let file = self.folder.read(&name(key, kind)).ok()?;
         let content = read(&file, key);
-        // What was used last goes last, as with libraries.
+        // Least recently used is evicted first, as with libraries.
         drop(file.set_modified(SystemTime::now()));
         content
     }
@@ -135,28 +130,28 @@ impl CodeFolder {
         Ok(())
     }
 
-    /// Notes that there will be no library with this key, so that nobody tries again soon.
+    /// Marks this key as having no library, to avoid another attempt soon.
     pub(crate) fn mark(&self, key: ArtifactKey) {
-        // Without the mark it is tried again, no more.
+        // Without the marker, the only effect is another attempt.
         let mark = self.folder.touch(&name(key, WITHOUT));
         drop(mark.and_then(|mark| mark.set_modified(SystemTime::now())));
     }
 
-    /// Whether that was noted lately.
+    /// Whether it was marked recently.
     pub(crate) fn is_marked(&self, key: ArtifactKey) -> bool {
         let mark = self.folder.modified(&name(key, WITHOUT));
         mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < RETRY_FULL_AFTER))
     }
 
-    /// The right to compile in the background, for as long as the file lives: one process at a time has it.
+    /// The exclusive right to compile in the background, until the file closes.
     pub(crate) fn turn(&self) -> Option<File> {
         let file = self.folder.touch("compiling.lock").ok()?;
         file.try_lock().ok()?;
         Some(file)
     }
 
-    /// Whether a run begins in the interpreter, since the last ones left this library before their end; that
-    /// is counted.
+    /// Whether a run starts in the interpreter because recent runs bailed out of this library. Counts the
+    /// query.
     pub(crate) fn begins_interpreted(&self, library: ArtifactKey) -> bool {
         let Some(bytes) = self.get_as(LEFT, library) else { return false };
         let before = EarlyBailouts::from_bytes(&bytes);
@@ -168,7 +163,7 @@ impl CodeFolder {
         is_interpreted
     }
 
-    /// Notes what a run with a library says of it.
+    /// Records how a run of a library ended.
     pub(crate) fn record_run(&self, library: ArtifactKey, end: NativeEnd) {
         let before = self.get_as(LEFT, library).as_deref().map(EarlyBailouts::from_bytes).unwrap_or_default();
         let known = before.after(end);
@@ -177,7 +172,7 @@ impl CodeFolder {
         }
     }
 
-    /// Removes what was used longest ago until the rest fits.
+    /// Removes the least recently used files until the rest fits.
     fn evict_for_space(&self) {
         let Ok(mut files) = self.folder.files(is_ours) else { return };
         files.sort();
@@ -198,7 +193,7 @@ fn name(key: ArtifactKey, kind: &str) -> String {
     format!("{key}.{kind}")
 }
 
-/// Whether a file has a name that we give: a key, perhaps with a kind; or that of one that is being written.
+/// Whether this cache created a file of this name: a key, possibly with a kind, or a temporary file.
 fn is_ours(name: &str) -> bool {
     let (key, kind) = name.split_once('.').unwrap_or((name, "library"));
     let is_key = key.len() == 64 && key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -206,25 +201,25 @@ fn is_ours(name: &str) -> bool {
         || name.strip_prefix(TEMPORARY).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What hints are kept under: those of another engine are as good.
+/// Key of hints: they are valid for every engine.
 fn hints_key(elf: Sha256Digest, options: CompileOptions) -> Sha256Digest {
     Sha256Digest::of(
         &[b"hints".as_slice(), &elf.0, &options.vm_version.to_le_bytes(), &[options.isa.0]].concat(),
     )
 }
 
-/// What a command that was killed left behind.
+/// Whether a killed command abandoned this file.
 fn is_left_over(name: &str, at: SystemTime) -> bool {
     name.starts_with(TEMPORARY) && at.elapsed().is_ok_and(|age| age > Duration::from_secs(3600))
 }
 
-/// The library in a file, if the file is ours and as it was written.
+/// The library in a file, if the file is ours and unchanged.
 fn read(file: &File, key: ArtifactKey) -> Option<Vec<u8>> {
     let (digest, content) = unchecked(file, key)?;
     (Sha256Digest::of(&content) == digest).then_some(content)
 }
 
-/// The same, with the digest that it has to have.
+/// The same without verification, with the expected digest.
 fn unchecked(file: &File, key: ArtifactKey) -> Option<(Sha256Digest, Vec<u8>)> {
     let found = file.metadata().ok()?;
     let length = found.len().checked_sub(HEAD_BYTES as u64).filter(|length| *length <= LIBRARY_BYTES_MAX)?;
@@ -306,7 +301,7 @@ mod tests {
             kept.folder.read(&key(number).to_string()).ok().and_then(|file| read(&file, key(number)))
         };
         assert_eq!(content(1).unwrap(), b"some bytes");
-        // It is no library, though.
+        // It is not a library.
         assert!(kept.get(key(1)).is_none() && !kept.has(key(1)));
         kept.put(key(1), b"some bytes").unwrap();
         fs::copy(path(&kept, key(1)), path(&kept, key(2))).unwrap();

@@ -1,4 +1,4 @@
-//! Why a script failed: a second run in the interpreter, in a jailed worker as the first, and what it shows.
+//! Diagnosis of a failed script: a second run in the interpreter, in a jailed worker like the first.
 
 use std::{
     collections::BTreeMap,
@@ -31,23 +31,23 @@ use crate::{
     output::verdict::{self, Verdict},
 };
 
-/// Bytes of a table of error codes, at most.
+/// Maximum length of a table of error codes, bytes.
 const CODES_BYTES_MAX: u64 = 64 << 10;
-/// Branches of the tree of calls that cost less than this share of it, in thousandths, are not shown.
+/// Hides branches of the call tree below this share of its cost, in thousandths.
 const TREE_SHARE: u64 = 1;
-/// Deepest calls in the tree that are shown.
+/// Maximum depth of the displayed call tree.
 const TREE_DEPTH: usize = 32;
 
-/// What was found out about one script.
+/// Diagnosis of one script.
 pub struct Why {
-    /// Which script group, of a transaction.
+    /// Script group, for a transaction.
     pub group: Option<String>,
     pub diagnosis: Option<Diagnosis>,
-    /// The tree of calls, if that is asked for; of a script without code, what is near it.
+    /// The call tree, if requested; for a script without code, nearby symbols.
     tree: Option<String>,
 }
 
-/// A report with what was found out.
+/// A report with its diagnosis.
 #[derive(Serialize)]
 struct With<'a, R: Serialize> {
     #[serde(flatten)]
@@ -55,18 +55,18 @@ struct With<'a, R: Serialize> {
     diagnosis: Option<&'a Diagnosis>,
 }
 
-/// `report` in JSON; with its diagnosis, if that is asked for.
+/// `report` in JSON; with its diagnosis, if requested.
 pub(crate) fn to_json<R: Serialize>(report: &R, found: &[Why], args: &DiagnosisArgs) -> String {
     let diagnosis = found.iter().find_map(|why| why.diagnosis.as_ref());
     let json = match args.is_whole() {
         true => serde_json::to_string(&With { report, diagnosis }),
         false => serde_json::to_string(report),
     };
-    // Cannot fail: there are no maps but those with texts as keys.
+    // Cannot fail: all maps have text keys.
     output::printable(&json.unwrap_or_default()) + "\n"
 }
 
-/// What was found out; where that failed, a note will do if nobody has asked for it.
+/// The diagnosis; if it failed and was not requested, only a note.
 pub fn or_hint(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
     match found {
         Err(failure @ Failure::Service(_)) if !args.is_whole() => {
@@ -77,7 +77,7 @@ pub fn or_hint(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result
     }
 }
 
-/// What is told people; of an `error` without a run, what it means.
+/// Text for people; for an `error` without a run, its meaning.
 pub fn to_text(found: &[Why], error: Option<&str>, args: &DiagnosisArgs) -> String {
     let mut text = String::new();
     if !args.no_diagnosis && found.iter().all(|why| why.diagnosis.is_none()) {
@@ -97,7 +97,7 @@ pub fn to_text(found: &[Why], error: Option<&str>, args: &DiagnosisArgs) -> Stri
     output::printable(&text)
 }
 
-/// Why a run failed; nothing if it did not, or nobody wants to know.
+/// Why a run failed; empty if it succeeded, or no diagnosis is wanted.
 pub(crate) fn of_run(
     request: &run_request::Request,
     report: &Report,
@@ -130,7 +130,7 @@ pub(crate) fn of_run(
     Ok(vec![print_diagnosis(&answer, &known, args, None)?])
 }
 
-/// Why scripts of a transaction did not accept it.
+/// Why scripts of a transaction rejected it.
 pub fn of_verdict(
     request: &verify_request::Request,
     verdict: &Verdict,
@@ -156,7 +156,7 @@ pub fn of_verdict(
         return Ok(Vec::new());
     }
     if request.is_bare {
-        // The server was asked already, if anybody is.
+        // With a server, the request already included the diagnosis.
         return Ok(Vec::new());
     }
     let mock = parsed_transaction::read(&request.json)?;
@@ -197,8 +197,8 @@ pub fn of_verdict(
     Ok(found)
 }
 
-/// What a server told of why a script failed, with the sources and the table of exit codes that are here;
-/// nothing if it told nothing: then a run here does.
+/// A server's diagnosis of a script, with the local sources and table of exit codes. Empty if the server sent
+/// none: a local run replaces it.
 fn of_server(
     reported: Option<&ServerDiagnosis>,
     debug: &[String],
@@ -216,7 +216,7 @@ fn of_server(
     Ok(vec![Why { group: None, diagnosis: Some(diagnosis), tree: None }])
 }
 
-/// Whether a run that took `cycles` is to be run again.
+/// Whether to repeat a run that took `cycles`.
 fn is_wanted(is_failure: bool, cycles: u64, args: &DiagnosisArgs) -> bool {
     if args.verbose > 1 {
         return true;
@@ -244,7 +244,7 @@ fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u6
     }
 }
 
-/// Whether it is a type script, and the list and the index of its cell as system calls have them.
+/// Whether it is a type script, and the source and index of its cell as in system calls.
 fn place((kind, cell): Selected) -> (bool, u64, u32) {
     use antares_pool::job::{CellName, GroupKind};
     let (source, index) = match cell {
@@ -254,7 +254,7 @@ fn place((kind, cell): Selected) -> (bool, u64, u32) {
     (kind == GroupKind::Type, source, index)
 }
 
-/// The code hash of a script that is named by type, in hexadecimal digits.
+/// The code hash of a script referenced by type, in hexadecimal digits.
 fn code_hash(mock: &Mock, selected: Selected) -> Option<String> {
     let (is_type, source, index) = place(selected);
     let hash = mock.type_named_code(is_type, source, index)?;
@@ -293,7 +293,7 @@ fn run_worker(
     workers::done(verdict, ("second run", "run"), late)
 }
 
-/// What names the evidence.
+/// Data that gives names to the evidence.
 struct Known<'a> {
     programs: &'a Programs,
     cells: &'a antares_diagnosis::CellFinder<'a>,
@@ -337,7 +337,7 @@ fn print_diagnosis(
     Ok(Why { group, diagnosis, tree })
 }
 
-/// A diagnosis with the stacks of JavaScript that are in debug output, and what source maps know of them.
+/// A diagnosis with JavaScript stacks from debug output, resolved by source maps.
 fn with_javascript(
     diagnosis: Diagnosis,
     debug: &[String],
@@ -354,7 +354,7 @@ fn error_codes(args: &DiagnosisArgs) -> Result<ErrorCodes, Failure> {
     ErrorCodes::parse(&text).map_err(|error| usage(error.to_string()))
 }
 
-/// The tree of calls with the cycles of each, callers first.
+/// The call tree with the cycles of each call, callers first.
 fn tree(view: &View<'_>) -> String {
     let nodes = view.tree();
     let mut totals: Vec<u64> = nodes.iter().map(|node| node.own.cycles).collect();

@@ -1,25 +1,24 @@
-//! Programs that no cell of a transaction is as a whole, and that were found hot: code that scripts load at
-//! run time, slices that exec or spawn run, code from witnesses. They are kept with the programs that they
-//! were met beside, and go along the next time.
+//! Hot programs that are not a whole cell of a transaction: code loaded at run time, slices for exec or
+//! spawn, code from witnesses. They are stored with the programs that ran with them, for later runs.
 
 use antares_abi::{CompileOptions, Sha256Digest};
 
 use crate::{limits::DYNAMIC_PROGRAMS_MAX, local::code_cache::CodeFolder};
 
-/// What the name of a file ends with that lists what was met beside a program.
+/// Suffix of a file that lists the dynamic programs of a program.
 const LIST: &str = "beside";
 
-/// What the name of a file with such a program ends with.
+/// Suffix of a file with a dynamic program.
 const PROGRAM: &str = "program";
 
 impl CodeFolder {
-    /// The programs that were met beside `elf`, in the order in which they were first met.
+    /// The dynamic programs of `elf`, in the order of their first runs.
     pub(crate) fn dynamic_programs(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
         let program = |digest: Sha256Digest| self.get_as(PROGRAM, program_key(digest));
         self.list(elf, options).into_iter().filter_map(program).collect()
     }
 
-    /// Keeps a program that was met beside `elf`; the one that was met first goes if there are too many.
+    /// Stores a dynamic program of `elf`; removes the oldest beyond the limit.
     pub(crate) fn put_dynamic_program(&self, elf: Sha256Digest, options: CompileOptions, program: &[u8]) {
         let (digest, mut list) = (Sha256Digest::of(program), self.list(elf, options));
         if list.contains(&digest) {

@@ -1,4 +1,4 @@
-//! Compiles and runs on this machine, in jailed workers, with no service up.
+//! Compiles and runs on this machine, in jailed workers, without a service.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ use crate::{
     output::verdict::{self, Interpreted, Verdict},
 };
 
-/// Runs a script in a jailed worker, with native code where the tier wants some.
+/// Runs a script in a jailed worker, with native code if the tier wants it.
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let elf = seal(&request.elf)?;
     let code = Code::new(request.code);
@@ -75,7 +75,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// What a first run says that the interpreter ended, before there was native code or because of its
+/// The report of a first run that the interpreter completed, before native code was ready or because of its
 /// `failure`. If the compile was only late, the next run waits for it.
 fn interpreted_first(
     request: &Request,
@@ -107,8 +107,8 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
     }
 }
 
-/// Verifies a transaction: in the interpreter, if that takes no time; else in a jailed worker, after compiles
-/// of its programs where the tier wants them.
+/// Verifies a transaction: in the interpreter if that is quick; else in a jailed worker, after compiling its
+/// programs if the tier wants it.
 pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let mock = parsed_transaction::read(&request.json)?;
     if let Some(verdict) = head_start::verify(request, &mock) {
@@ -125,7 +125,7 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     verify_in(&pool?, (&code, programs), parsed, request)
 }
 
-/// Verifies one transaction after the other, with the same pool.
+/// Verifies transactions one by one with the same pool.
 #[cfg(feature = "server")]
 pub(crate) struct Transactions {
     code: Code,
@@ -211,26 +211,26 @@ fn verify_in(
     Ok(verdict)
 }
 
-/// Why a program has no native code, in the words of services.
+/// The services' reason for a program without native code.
 const BAILS_OUT_EARLY: &str = "leaves_early";
 const PASSED_OVER: &str = "passed_over";
 
-/// The programs of a transaction, as far as they may have native code.
+/// The programs of a transaction that may have native code.
 #[derive(Default)]
 struct Programs {
-    /// Native code that goes along.
+    /// Native code to pass to the worker.
     libraries: Vec<(LibraryOf, Native)>,
-    /// What each was made of.
+    /// The program of each library.
     elfs: Vec<Elf>,
-    /// Those that are no cells, in the order of their libraries.
+    /// Programs outside cells, in the order of their libraries.
     beside: Vec<Sealed>,
-    /// What does not go along, since it is left before its end.
+    /// Native code that is not passed because it bails out early.
     spared: Vec<(Elf, Native)>,
-    /// What has no native code that goes along, and why.
+    /// Programs without native code to pass, and why.
     without: Vec<(Sha256Digest, &'static str)>,
 }
 
-/// A program as it is compiled.
+/// A program with its compile options.
 #[derive(Clone, PartialEq)]
 struct Elf {
     bytes: Bytes,
@@ -245,19 +245,19 @@ impl Elf {
 }
 
 impl Programs {
-    /// Whether a worker takes one more with `files` files.
+    /// Whether a worker with `files` files accepts one more.
     fn has_capacity(&self, files: usize) -> bool {
         self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
     }
 
-    /// Notes that there is no native code of a program.
+    /// Records that a program has no native code.
     fn go_without(&mut self, program: Sha256Digest, failure: &Failure) -> Option<Native> {
         let is_refused = matches!(failure, Failure::Refused { .. });
         self.without.push((program, if is_refused { "compile_refused" } else { "compile_failed" }));
         None
     }
 
-    /// Takes native code of a program; none if it is known to be left before its end.
+    /// Passes native code of a program on; none if it is known to bail out early.
     fn spare(&mut self, code: &Code, elf: &Elf, native: Native) -> Option<Native> {
         if !code.bails_out_early(&native) {
             return Some(native);
@@ -268,7 +268,7 @@ impl Programs {
         None
     }
 
-    /// Notes what runs say of native code, by number.
+    /// Records how runs of native code ended, by number.
     fn record_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
         for (number, end) in ran {
             let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
@@ -296,8 +296,8 @@ impl Programs {
         }
     }
 
-    /// Caches what a run has `found` out about them, by number, and the hot programs that it has `met`, and starts
-    /// full compiles of all.
+    /// Caches what a run `found` out by number, and the hot programs that it `met`. Starts full compiles of
+    /// all.
     fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
         let known = self.elfs.iter().zip(&self.libraries).zip(0..);
         let known = known.map(|((elf, (_, native)), number)| {
@@ -322,8 +322,8 @@ impl Programs {
     }
 }
 
-/// Native code of the programs that a transaction may run. What the compiler refuses is left to the
-/// interpreter, which names the error if it is run.
+/// Native code of the programs that a transaction may run. The interpreter runs a program that the compiler
+/// refuses, and names its error.
 fn code_of_programs(
     request: &verify_request::Request,
     parsed: &ParsedTransaction,

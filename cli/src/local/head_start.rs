@@ -1,6 +1,6 @@
-//! The first moments of a verification: the interpreter in a child of this process, behind its fence. What it
-//! ends takes no worker and no native code; what it does not end begins again elsewhere, from the same bytes.
-//! Only a plain end counts: whatever else becomes of the child, the workers find out what is to be said.
+//! A head start for a verification: the interpreter in a sandboxed child of this process. If it finishes, no
+//! worker or native code is needed; otherwise the workers start over from the same bytes. Only a normal end
+//! counts: after any other end, the workers determine the result.
 
 use std::{
     env,
@@ -22,23 +22,23 @@ use crate::{
     output::verdict::Verdict,
 };
 
-/// How long the interpreter has, milliseconds; 0: it does not begin.
+/// Time for the interpreter, milliseconds; 0 disables the head start.
 const KEY: &str = "ANTARES_HEAD_START_MS";
-/// About as long as zygote and worker take to be there.
+/// Roughly the start time of zygote and worker.
 const MS_DEFAULT: u64 = 20;
-/// As long as a verification may take by default.
+/// The default limit of a verification.
 const MS_MAX: u64 = DEADLINE_MS_DEFAULT;
 
-/// The verdict, if the interpreter has it by then.
+/// The verdict, if the interpreter finishes in time.
 pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<Verdict> {
     let time = Duration::from_millis(milliseconds(env::var(KEY).ok().as_deref()));
     if request.tier == Tier::Native || request.code.full || time.is_zero() {
         return None;
     }
     let until = Instant::now() + request.deadline.map_or(time, |deadline| deadline.min(time));
-    // Without a child, or with one that is lost, there are the workers.
+    // Without a child, or if it is lost, the workers take over.
     let work = |pipes: HostPipes, missing: Vec<LayerStatus>| {
-        // Where a layer is missing the workers say so, or are allowed to be without it.
+        // If a layer is missing, the workers report it, or may run without it.
         if missing.is_empty() {
             run(request, mock, &pipes);
         }
@@ -52,12 +52,12 @@ pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<Verdict> {
     }
 }
 
-/// What `text` asks for; without sense, the default.
+/// The value of `text`; the default if it is invalid.
 fn milliseconds(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(MS_DEFAULT).min(MS_MAX)
 }
 
-/// In the child: verifies, and tells how that ended.
+/// In the child: verifies and reports the outcome.
 fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
     let start = Instant::now();
     let Ok(prepared) = Prepared::new(mock, &request.environment) else { return };
@@ -71,7 +71,7 @@ fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
     let Ok(TransactionReport { outcome, cycles, groups }) = verified else { return };
     let (run_us, (hot, seen, ran, samples)) = (micros(start), <_>::default());
     let report = VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us };
-    // Without the parent there is nothing left to do.
+    // Without the parent, nothing remains to do.
     let _ = pipes.send_verified(report);
 }
 

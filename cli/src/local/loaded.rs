@@ -1,5 +1,4 @@
-//! The part of an ELF that the VM loads. What toolchains put behind it, such as debug data and names, can be
-//! many times as long.
+//! The part of an ELF that the VM loads. Debug data and names after it can be many times as long.
 
 /// Bytes of an ELF header of 64 bits.
 const HEADER_BYTES: usize = 64;
@@ -7,11 +6,10 @@ const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 56;
 /// A segment that is loaded.
 const LOAD: u32 = 1;
-/// Where the header tells of sections: their offset, their number, and which of them has their names.
+/// Fields of the header about sections: their offset, their number, and the index of their names.
 const SECTIONS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
 
-/// `elf` up to the end of what is loaded, without its sections; none if it is no ELF of 64 bits, or says what
-/// makes no sense.
+/// `elf` up to the end of its loaded part, without sections; none if it is not a valid 64-bit ELF.
 pub(crate) fn loaded_part(elf: &[u8]) -> Option<Vec<u8>> {
     let half = |at: usize| Some(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?));
     let word = |at: usize| Some(u32::from_le_bytes(*elf.get(at..)?.first_chunk()?));
@@ -49,7 +47,7 @@ mod tests {
         let part = loaded_part(&long).unwrap();
         assert_eq!((part.len(), &part[64..]), (124, &elf[64..]));
         assert_eq!((&part[40..48], &part[60..64]), ([0; 8].as_slice(), [0; 4].as_slice()));
-        // Shorter than it says, of another kind, and none.
+        // Too short, of another kind, and empty.
         assert_eq!(loaded_part(&elf[..123]), None);
         assert_eq!(loaded_part(&[0; 200]), None);
         assert_eq!(loaded_part(b""), None);

@@ -1,5 +1,4 @@
-//! Native code on this machine: what is kept from earlier, else the baseline's at once, and full code for the
-//! next time.
+//! Native code on this machine: cached code, else baseline code at once, with full code for the next run.
 
 use std::{cell::OnceCell, thread};
 
@@ -17,21 +16,21 @@ use crate::{
     local::workers::{compile_in, ours, start},
 };
 
-/// Native code, ready to be loaded.
+/// Native code, ready to load.
 pub(crate) struct Native {
     pub(crate) key: ArtifactKey,
     pub(crate) library: Sealed,
     pub(crate) tier: CodeTier,
-    /// What was known of the script when it was made.
+    /// Hints about the script when it was compiled.
     pub(crate) hints: Hints,
-    /// Wall time of its compile, milliseconds; 0 if it was kept.
+    /// Wall time of its compile, milliseconds; 0 if it was cached.
     pub(crate) made_ms: u64,
 }
 
-/// What the name of a file ends with that says that a script was run while its code was compiled.
+/// Suffix of a file that marks a script that ran while its code was compiled.
 const BACKGROUND: &str = "meanwhile";
 
-/// What native code is made of, until `cancel` takes that back.
+/// Inputs of a compile; `cancel` stops it.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     elf: &'a Sealed,
@@ -46,7 +45,7 @@ impl Source<'_> {
     }
 }
 
-/// Where native code comes from.
+/// Finds, compiles and caches native code.
 pub struct Code {
     is_full: bool,
     kept: Option<CodeFolder>,
@@ -58,12 +57,12 @@ impl Code {
         Self { is_full: args.full, kept: CodeFolder::of_user(args.no_cache), compilers: OnceCell::new() }
     }
 
-    /// The best code that there is at once; the full tier's, if that is asked for and can be made.
+    /// The best code that is available at once; the full tier's, if requested and possible.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
         self.find_until(elf, options, &Cancel::new())
     }
 
-    /// The same, until `cancel` takes a compile back.
+    /// The same; `cancel` stops a compile.
     pub(crate) fn find_until(
         &self,
         elf: &Sealed,
@@ -86,7 +85,7 @@ impl Code {
         }
     }
 
-    /// Whether a script has no native code yet, its compile takes long, and no run has done without for that
+    /// Whether a script has no native code yet, takes long to compile, and has never run without it for that
     /// reason.
     pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
         let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
@@ -95,7 +94,7 @@ impl Code {
         !self.has(elf.digest(), options) && kept.get_as(BACKGROUND, key).is_none() && is_long()
     }
 
-    /// Whether there is native code of a script from a run before.
+    /// Whether there is native code of a script from an earlier run.
     pub fn has(&self, elf: Sha256Digest, options: CompileOptions) -> bool {
         let Some(kept) = &self.kept else { return false };
         let hints = self.hints(elf, options).digest();
@@ -103,25 +102,25 @@ impl Code {
         CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier)))
     }
 
-    /// Notes that a first run had no native code.
+    /// Records that a first run had no native code.
     pub(crate) fn record_first(&self, elf: Sha256Digest, options: CompileOptions) {
         if let Some(kept) = &self.kept {
             kept.put_as(BACKGROUND, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
         }
     }
 
-    /// Where the script was seen to go.
+    /// Hints from earlier runs of the script.
     pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
         self.kept.as_ref().map(|kept| kept.hints(elf, options)).unwrap_or_default()
     }
 
-    /// The best code that there is at once.
+    /// The best code that is available at once.
     fn find_soon(&self, source: Source<'_>) -> Result<Native, Failure> {
         if let Some(full) = self.cached(source, CodeTier::Full) {
             return Ok(full);
         }
         match self.find_baseline(source) {
-            // The other generator may manage what this one does not.
+            // The other generator may succeed.
             Err(Failure::Service(_)) => self.make(source, CodeTier::Full),
             found => found,
         }
@@ -134,7 +133,7 @@ impl Code {
         }
     }
 
-    /// The full tier's code. A compile that has failed lately is not tried again.
+    /// The full tier's code. Does not retry a compile that failed recently.
     fn find_full(&self, source: Source<'_>) -> Result<Native, Failure> {
         if let Some(full) = self.cached(source, CodeTier::Full) {
             return Ok(full);
@@ -152,8 +151,7 @@ impl Code {
         made
     }
 
-    /// The hints for the next compile, after a run of `native` that has `seen` something that it does not
-    /// know.
+    /// The hints for the next compile, if a run of `native` has `seen` something new.
     pub(crate) fn learn(
         &self,
         elf: Sha256Digest,
@@ -166,30 +164,30 @@ impl Code {
         kept.hints(elf, options)
     }
 
-    /// Whether a run begins in the interpreter, since the last ones left this native code before their end;
-    /// that is counted.
+    /// Whether a run starts in the interpreter because recent runs bailed out of this native code. Counts the
+    /// query.
     pub(crate) fn bails_out_early(&self, native: &Native) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
     }
 
-    /// Notes what a run says of native code.
+    /// Records how a run of native code ended.
     pub(crate) fn record_run(&self, native: &Native, end: NativeEnd) {
         if let Some(kept) = &self.kept {
             kept.record_run(native.key, end);
         }
     }
 
-    /// Whether anything is kept for the next time.
+    /// Whether results are cached.
     pub(crate) fn is_cached(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// The programs that were met beside this one, and were hot.
+    /// The hot dynamic programs of this program.
     pub(crate) fn dynamic_programs(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
         self.kept.as_ref().map(|kept| kept.dynamic_programs(elf, options)).unwrap_or_default()
     }
 
-    /// Keeps a program that was met beside others, and where it was seen to go. Gives its hints.
+    /// Stores a dynamic program and its observations. Returns its hints.
     pub(crate) fn meet(
         &self,
         program: &HotProgram,
@@ -203,7 +201,7 @@ impl Code {
         kept.hints(digest, options)
     }
 
-    /// Has full code made for the next time, where there is none.
+    /// Starts compiles of missing full code for the next run.
     pub(crate) fn improve(&self, wanted: &[Wanted<'_>]) {
         if let Some(kept) = &self.kept {
             background_compile::start(kept, wanted);
@@ -225,10 +223,10 @@ impl Code {
         let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, cancel)?;
         let (library, key) = (compiled.output, source.key(tier));
         if let Some(kept) = &self.kept {
-            // Without it the next run compiles again.
+            // Without the entry, the next run compiles again.
             let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
         }
-        // Less than a millisecond was a compile, too.
+        // A compile of less than a millisecond counts too: 0 means cached.
         Ok(Native { key, library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
     }
 
@@ -240,7 +238,7 @@ impl Code {
     }
 }
 
-/// What `find` gives with what is known of the script, or without it, where that is beyond the limits.
+/// Calls `find` with hints, or without them if they exceed the limits.
 fn hinted_or_not(
     source: Source<'_>,
     find: impl Fn(Source<'_>) -> Result<Native, Failure>,
@@ -258,7 +256,7 @@ fn report_no_full(failure: &Failure) {
     eprintln!("antares: running the baseline's code: no full compile: {why}");
 }
 
-/// Does `other` in a thread of its own while `work` goes on here.
+/// Runs `other` in a separate thread while `work` runs here.
 pub(crate) fn join<T: Send, U>(other: impl FnOnce() -> T + Send, work: impl FnOnce() -> U) -> (T, U) {
     thread::scope(|scope| {
         let other = scope.spawn(other);

@@ -1,5 +1,4 @@
-//! A folder that is this user's alone, held open: no name in it leads anywhere else, whatever others do to
-//! the way there.
+//! A private folder of this user, held open. No name in it leads elsewhere, even if others change its path.
 
 use std::{
     env,
@@ -23,24 +22,22 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-/// Where no link is followed, and nothing waits for the other end of a FIFO.
+/// Follows no link, and does not block on a FIFO.
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// What the name of a file begins with that is being written.
+/// Prefix of the name of a file that is being written.
 pub(crate) const TEMPORARY: &str = ".tmp-";
 
 /// A file of the folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
-    /// When it was written or used last.
+    /// Time of its last write or use.
     pub(crate) modified: SystemTime,
     /// Its length, bytes.
     pub(crate) length: u64,
-    /// Its name.
     pub(crate) name: String,
 }
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnFolder {
     path: PathBuf,
@@ -59,17 +56,16 @@ fn is_mine_or_roots(owner: u32) -> bool {
     owner == 0 || is_mine(owner)
 }
 
-/// Whether others can neither change what lies in a folder on the way, nor put something in its place.
+/// Whether others can neither change a parent folder's entries nor replace them.
 fn is_safe_parent(owner: u32, group: u32, mode: u32) -> bool {
-    // A group with the number of its user is, where there are such groups, the user's alone.
+    // If a group has its user's number, it is that user's private group.
     let is_own_group = is_mine(owner) && group == owner && owner != 0;
     let others = if is_own_group { 0o002 } else { 0o022 };
-    // In a sticky one others may add names; what is on the way next is checked for its owner.
+    // In a sticky folder, others may add names; the next component's owner is checked.
     is_mine_or_roots(owner) && (mode & others == 0 || mode & 0o1000 != 0)
 }
 
-/// Refuses links on the way that others made, and gives the way without links. What is not there yet stays as
-/// it is.
+/// Resolves links in the path and refuses those that others own. Missing components stay as they are.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut seen = PathBuf::new();
     let mut parts = path.components();
@@ -94,10 +90,10 @@ fn owned(stat: &Stat) -> (u32, u32, u32) {
 }
 
 impl OwnFolder {
-    /// The folder at `path`, made with mode 0700 if it is not there, as are those above it.
+    /// Opens the folder at `path`; creates it and its parents with mode 0700 if missing.
     ///
     /// # Errors
-    /// It cannot be made or opened; it, or a folder above it, is another's or may be written by others.
+    /// It cannot be created or opened; or others own or may write to it or a parent.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let path = without_links(&env::current_dir()?.join(path))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -133,12 +129,12 @@ impl OwnFolder {
         Ok(Self { path, folder: Arc::new(folder) })
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file of it to read, if it is this user's, a regular one, and nobody else may write it.
+    /// Opens a regular file of this user for reading, if nobody else may write to it.
     pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         let file = openat(&self.folder, name, OFlags::RDONLY | NO_LINK, Mode::empty())?;
         let stat = fstat(&file)?;
@@ -149,7 +145,7 @@ impl OwnFolder {
         Ok(file.into())
     }
 
-    /// A file of it to write to as it is, made if it is not there.
+    /// Opens a file for writing without truncation; creates it if missing.
     pub(crate) fn touch(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | NO_LINK;
         let file = openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
@@ -160,20 +156,20 @@ impl OwnFolder {
         Ok(file.into())
     }
 
-    /// When a regular file of it was written last.
+    /// Time of the last write to a regular file in it.
     pub(crate) fn modified(&self, name: &str) -> Option<SystemTime> {
         let stat = statat(self.folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| written(&stat))
     }
 
-    /// Writes a file of these parts, whole or not at all.
+    /// Writes a file from these parts atomically.
     pub(crate) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
         let new = format!("{TEMPORARY}{}", u64::from_le_bytes(random));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | NO_LINK;
         let mut file = File::from(openat(&self.folder, &new, flags, Mode::RUSR | Mode::WUSR)?);
-        // A umask takes from the mode, it gives nothing.
+        // The umask can only remove permissions.
         let written = fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(io::Error::from).and_then(|()| {
             parts.iter().try_for_each(|part| file.write_all(part))?;
             Ok(renameat(&self.folder, &new, &self.folder, name)?)
@@ -184,12 +180,12 @@ impl OwnFolder {
         written
     }
 
-    /// Removes a file of it. That it fails is no matter: another command may have been faster.
+    /// Removes a file. Failure is harmless: another command may have been faster.
     pub(crate) fn remove(&self, name: &str) {
         let _ = unlinkat(&self.folder, name, AtFlags::empty());
     }
 
-    /// The regular files of this user in it whose names `is_ours` knows.
+    /// The regular files of this user whose names `is_ours` accepts.
     pub(crate) fn files(&self, is_ours: impl Fn(&str) -> bool) -> io::Result<Vec<Entry>> {
         let mut files = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
@@ -239,7 +235,7 @@ mod tests {
         symlink(&parent, folder.path().join("link")).unwrap();
         OwnFolder::open(&folder.path().join("link/antares")).unwrap();
         assert!(OwnFolder::open(&folder.path().join("link/no/../antares")).is_err());
-        // Only root can give things away.
+        // Only root can change an owner.
         if rustix::process::geteuid().is_root() {
             chown(&parent, Some(65_534), None).unwrap();
             assert!(OwnFolder::open(&own).is_err(), "another user's");

@@ -1,18 +1,18 @@
-//! A profile with what names it.
+//! A profile with its symbols.
 
 use std::collections::BTreeMap;
 
 use antares_profile::Profile;
 use antares_profile_view::Programs;
 
-/// A profile, what names its addresses, and how the run ended.
+/// A profile, its symbols, and the outcome of the run.
 pub struct Profiled {
     pub profile: Profile,
     pub programs: Programs,
     pub labels: BTreeMap<String, String>,
-    /// One line for people.
+    /// One line about the outcome, for people.
     pub outcome: String,
-    /// How it ended, in a few words that are always the same; empty if that is not known.
+    /// The outcome in a few constant words; empty if unknown.
     pub ending: String,
     /// Bytes of the script, or of the programs among a transaction's cells.
     pub size_bytes: u64,

@@ -1,5 +1,5 @@
-//! The first run of a script whose compile takes long: the interpreter begins, the compile follows, and
-//! whoever is done first has it. Every later run waits for native code.
+//! The first run of a script with a long compile: the interpreter starts, the compile follows, and the first
+//! to finish wins. Later runs wait for native code.
 
 use std::{
     sync::mpsc,
@@ -18,15 +18,15 @@ use crate::{
     local::workers::{failed, ours, start},
 };
 
-/// Who was done first.
+/// The winner.
 pub(crate) enum First {
-    /// The interpreter had the answer. The compile was taken back, or had failed.
+    /// The interpreter finished. The compile was cancelled or failed.
     Interpreter(PoolVerdict<RunReport>, Option<Failure>),
-    /// Native code was there. The run was taken back; its worker's pool is free.
+    /// Native code was ready. The run was cancelled; its worker's pool is free.
     Compiler(Pool, Native),
 }
 
-/// Has the interpreter do `job`, which may take `time`, while native code is made.
+/// Runs `job` in the interpreter within `time` while native code is compiled.
 pub(crate) fn run(
     code: &Code,
     (elf, options): (&Sealed, CompileOptions),
@@ -36,7 +36,7 @@ pub(crate) fn run(
     let (run, compile) = (Cancel::new(), Cancel::new());
     let (ended, is_ended) = mpsc::channel::<()>();
     let interpret = || {
-        // Dropped when this ends, in whichever way.
+        // Dropped on every exit.
         let _ended = ended;
         let pool = start("antares-run-worker")?;
         let verdict = pool.run(job, elf, None, Until::new(Instant::now() + time, &run));
@@ -46,7 +46,7 @@ pub(crate) fn run(
         Ok((pool, verdict))
     };
     let find = || {
-        // Nobody sends anything. What ends before needs no compile now.
+        // Nothing is ever sent. A run that ends within the head start needs no compile.
         let _ = is_ended.recv_timeout(COMPILE_HEAD_START);
         let found = if compile.is_cancelled() {
             Err(ours("the compile was taken back"))
@@ -62,7 +62,7 @@ pub(crate) fn run(
     let (pool, verdict) = interpreted?;
     Ok(match (verdict, found) {
         (Ok(verdict @ PoolVerdict::Done(_)), Ok(_)) => First::Interpreter(verdict, None),
-        // Native code may manage in time what the interpreter does not.
+        // Native code may finish in time where the interpreter does not.
         (_, Ok(native)) => First::Compiler(pool, native),
         (verdict, Err(failure)) => {
             First::Interpreter(verdict.map_err(failed)?, (!is_taken_back).then_some(failure))

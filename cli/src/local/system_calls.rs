@@ -1,6 +1,6 @@
-//! What a system call is that a script made where nobody serves it, and what would serve it.
+//! Explains a system call that had no handler, and names an environment that has one.
 
-/// Calls of ckb-script, by number; those from 2041 on that are not listed here are of nobody.
+/// Calls of ckb-script, by number; unlisted numbers from 2041 on are unassigned.
 const CKB: [(u64, &str); 26] = [
     (2041, "vm_version"),
     (2042, "current_cycles"),
@@ -30,7 +30,7 @@ const CKB: [(u64, &str); 26] = [
     (2608, "close"),
 ];
 
-/// Calls of ckb-debugger, and of programs for Linux that it serves.
+/// Calls of ckb-debugger, and of Linux programs that it supports.
 const DEBUGGER: [(u64, &str); 21] = [
     (57, "close"),
     (62, "lseek"),
@@ -55,16 +55,16 @@ const DEBUGGER: [(u64, &str); 21] = [
     (9013, "write of a file"),
 ];
 
-/// Where a script was run.
+/// The environment of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunLocation {
-    /// By itself.
+    /// Without a transaction.
     Alone,
     /// In a transaction.
     Transaction,
 }
 
-/// What call `number` is, for a script that ended at it.
+/// Explains call `number` of a script that ended at it.
 pub(crate) fn explain(number: u64, place: RunLocation) -> String {
     let named = |table: &[(u64, &'static str)]| {
         table.iter().find_map(|(known, name)| (*known == number).then_some(*name))

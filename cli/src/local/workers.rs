@@ -1,4 +1,4 @@
-//! Workers of this machine: how they are started, and what a compile in one gives.
+//! Workers of this machine: their start, and compiles in them.
 
 use std::time::{Duration, Instant};
 
@@ -16,15 +16,15 @@ use crate::{
     output::progress,
 };
 
-/// Names the layers of the sandbox that may be missing, with commas between them.
+/// Layers of the sandbox that may be missing, separated by commas.
 const ACCEPTED_KEY: &str = "ANTARES_ALLOW_DEGRADED";
 
-/// What a compile gave.
+/// Result of a compile.
 #[derive(Debug)]
 pub struct Compiled {
-    /// Text, object or shared object, by the stage asked for.
+    /// Text, object or shared object, depending on the stage.
     pub output: Sealed,
-    /// Its figures.
+    /// Statistics of the compile.
     pub summary: CompileSummary,
 }
 
@@ -33,8 +33,8 @@ pub fn compile(elf: &Sealed, source: (CompileOptions, &Hints), stage: Stage) -> 
     compile_in(&start("antares-compile-worker")?, elf, source, stage, &Cancel::new())
 }
 
-/// The same in a worker of `pool`, until `cancel` takes it back. A shared object has passed the checks
-/// without which nothing is mapped executable.
+/// The same in a worker of `pool`; `cancel` stops it. A shared object has passed the checks required for
+/// executable mapping.
 pub fn compile_in(
     pool: &Pool,
     elf: &Sealed,
@@ -58,7 +58,7 @@ pub fn compile_in(
     }
 }
 
-/// The answer of a worker; else which work, by a worker of which name, has failed how.
+/// The answer of a worker; else a failure that names the work and the worker.
 pub(crate) fn done<T>(
     verdict: PoolVerdict<T>,
     (work, worker): (&str, &str),
@@ -92,7 +92,7 @@ pub fn start(worker: &str) -> Result<Pool, Failure> {
     })
 }
 
-/// The failure where layers of these `names` are missing, with the next step.
+/// The failure for missing layers `names`, with the next step.
 pub fn degraded(text: &str, names: &str) -> Failure {
     Failure::Service(anyhow!("{text}: {ACCEPTED_KEY}={names} runs scripts without"))
 }
@@ -100,7 +100,7 @@ pub fn degraded(text: &str, names: &str) -> Failure {
 /// The layers of the sandbox that may be missing.
 ///
 /// # Errors
-/// The environment names what is no layer.
+/// The environment names an unknown layer.
 pub fn accepted() -> Result<Vec<Layer>, Failure> {
     let names = std::env::var(ACCEPTED_KEY).unwrap_or_default();
     let layer = |name: &str| {

@@ -1,5 +1,4 @@
-//! Whether reports have colour: where a terminal shows them, unless `--color` or the environment says
-//! otherwise.
+//! Whether reports have colour: on a terminal, unless `--color` or the environment overrides it.
 
 use std::{
     env,
@@ -21,7 +20,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// What a word is about.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Good,
@@ -30,7 +29,7 @@ pub(crate) enum Mood {
 
 static IS_ON: OnceLock<bool> = OnceLock::new();
 
-/// Takes what was said. The first one counts.
+/// Stores the choice. The first one counts.
 pub(crate) fn choose(choice: ColorChoice) {
     let _ = IS_ON.set(is_on(choice, io::stdout().is_terminal(), |name| env::var(name).ok()));
 }

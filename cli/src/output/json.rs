@@ -1,5 +1,4 @@
-//! What commands print with `--json` beside reports and verdicts: one object on one line, with keys that are
-//! a contract.
+//! Output of `--json` other than reports and verdicts: one object on one line, whose keys are a contract.
 
 use antares_analysis::insights::{Finding, FindingGroup};
 use antares_profile_view::{Change, Row};
@@ -15,11 +14,11 @@ pub(crate) struct ProfileShape<'a> {
     pub(crate) functions: Vec<FunctionShape<'a>>,
 }
 
-/// A function, by what was spent in it, and in it with all that it called.
+/// A function, with its self cost and its total cost.
 #[derive(Debug, Serialize)]
 pub(crate) struct FunctionShape<'a> {
     pub(crate) name: &'a str,
-    /// None where it is not known, or a server does not tell.
+    /// None if it is unknown, or a server does not reveal it.
     pub(crate) file: Option<&'a str>,
     pub(crate) self_cycles: u64,
     pub(crate) total_cycles: u64,
@@ -40,7 +39,7 @@ pub(crate) struct DiffShape<'a> {
     pub(crate) functions: Vec<ChangeShape<'a>>,
 }
 
-/// A function that costs something else than before.
+/// A function whose cost changed.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeShape<'a> {
     name: &'a str,
@@ -66,7 +65,7 @@ pub(crate) struct InsightsShape<'a> {
 
 /// Prints one object on one line.
 pub(crate) fn print(shape: &impl Serialize) -> Result<(), Failure> {
-    // Cannot fail: shapes have no maps and no types of others.
+    // Cannot fail: shapes have no maps or foreign types.
     let mut json = serde_json::to_string(shape).unwrap_or_default();
     json.push('\n');
     output::print(output::printable(&json).as_bytes())

@@ -1,4 +1,4 @@
-//! Shows on a terminal that a long piece of work is going on.
+//! Shows on a terminal that a long operation is in progress.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -6,15 +6,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limits::PROGRESS_AFTER;
 
-/// How often the indicator moves.
+/// Interval between moves of the indicator.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Does `work`; when it lasts, `message` and the time spent appear on standard error, if that is a terminal.
+/// Runs `work`; if it takes long, shows `message` and the elapsed time on a terminal.
 pub(crate) fn while_working<T: Send>(message: &str, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let (done, is_done) = mpsc::channel::<()>();
         scope.spawn(move || {
-            // The sender is dropped when the work ends, in whichever way.
+            // The sender is dropped on every exit.
             if is_done.recv_timeout(PROGRESS_AFTER) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let bar = spinner(message);
                 let _ = is_done.recv();
@@ -27,7 +27,7 @@ pub(crate) fn while_working<T: Send>(message: &str, work: impl FnOnce() -> T + S
     })
 }
 
-/// A moving indicator that hides itself where standard error is no terminal.
+/// A progress indicator that is hidden unless standard error is a terminal.
 fn spinner(message: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {

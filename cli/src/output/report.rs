@@ -1,5 +1,4 @@
-//! How a run ended: one shape for runs here and on a server, for JSON and for people, and the exit status of
-//! each.
+//! Outcome of a run: one shape for runs here and on a server, for JSON and for people, with exit statuses.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -13,7 +12,7 @@ use crate::{
     output::printable,
 };
 
-/// How a script ended.
+/// Outcome of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -21,9 +20,9 @@ pub(crate) enum Outcome {
     Exit,
     /// The VM stopped it.
     Error,
-    /// It passed its cycle limit.
+    /// It exceeded its cycle limit.
     CyclesExceeded,
-    /// It passed its wall time.
+    /// It exceeded its wall time.
     DeadlineExceeded,
     /// Its worker violated the sandbox policy and was killed.
     SandboxViolation,
@@ -31,7 +30,7 @@ pub(crate) enum Outcome {
     WorkerLost,
 }
 
-/// What a server told of why a script failed.
+/// A server's diagnosis of a failed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerDiagnosis {
     /// The diagnosis in JSON; empty if there is none.
@@ -40,7 +39,7 @@ pub struct ServerDiagnosis {
     pub missing: String,
 }
 
-/// Where the native code came from.
+/// Source of the native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server keeps artifacts"))]
@@ -49,20 +48,19 @@ pub(crate) enum CacheUse {
     Hit,
     /// It was compiled for this run and stored.
     Miss,
-    /// Nothing was asked or stored.
+    /// No cache was queried or written.
     None,
 }
 
-/// What `antares run --json` prints: these keys, in this order, for every run. A contract.
+/// Output of `antares run --json`: these keys, in this order, for every run. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
-    /// How the script ended.
     pub outcome: Outcome,
     /// With [`Outcome::Exit`]: the exit code.
     pub exit_code: Option<i8>,
     /// With [`Outcome::Error`]: name of the variant of ckb-vm's `Error`.
     pub error: Option<String>,
-    /// Particulars, where there are some.
+    /// Details, if any.
     pub error_detail: Option<String>,
     /// Cycles of the run, without [`Report::load_cycles`].
     pub cycles: u64,
@@ -72,29 +70,29 @@ pub(crate) struct Report {
     pub native_cycles: u64,
     /// Cycles that ran in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why native code was left before the end, if it was.
+    /// Why native code bailed out, if it did.
     pub restarted: Option<String>,
-    /// The same in words, where it is so in every run of the script.
+    /// Explanation of `restarted`, if every run of the script bails out.
     pub restarted_detail: Option<&'static str>,
     /// Wall time of a compile for this run, milliseconds; 0 if there was none.
     pub compile_ms: u64,
     /// Wall time of the run itself, microseconds.
     pub run_us: u64,
-    /// Key of the artifact that this script has under these options, used or not.
+    /// Key of this script's artifact under these options, used or not.
     #[serde(serialize_with = "as_text")]
     pub artifact: ArtifactKey,
-    /// Where the native code came from.
+    /// Source of the native code.
     pub cache: CacheUse,
-    /// Which generator made the native code; none if there was none.
+    /// Generator of the native code; none without native code.
     #[serde(serialize_with = "as_name")]
     pub code_tier: Option<CodeTier>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
-    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    /// Omitted debug lines: the first beyond the limit, and all after it.
     pub debug_lines_left_out: u64,
-    /// Bytes of those, with one more for the end of each.
+    /// Bytes of the omitted lines, plus one for the end of each.
     pub debug_bytes_left_out: u64,
-    /// Why it failed, as far as a server was asked and told.
+    /// The server's diagnosis, if requested and received.
     #[serde(skip)]
     pub reported: Option<ServerDiagnosis>,
 }
@@ -108,7 +106,7 @@ pub(crate) fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> 
 }
 
 impl Report {
-    /// A report of a run that left no figures.
+    /// A report of a run without statistics.
     pub(crate) fn without_figures(outcome: Outcome, detail: Option<String>, artifact: ArtifactKey) -> Self {
         Self {
             outcome,
@@ -133,7 +131,7 @@ impl Report {
         }
     }
 
-    /// A report of what a worker on this machine answered.
+    /// A report of a local worker's answer.
     pub(crate) fn of_worker(run: RunReport, artifact: ArtifactKey) -> Self {
         let (outcome, exit_code, error, error_detail) = match run.outcome {
             RunOutcome::Exit(code) => (Outcome::Exit, Some(code), None, None),
@@ -156,7 +154,7 @@ impl Report {
         }
     }
 
-    /// 0: exited with 0. 1: ended otherwise. 3: the worker was lost, so nothing is known of the script.
+    /// 0: exited with 0. 1: ended otherwise. 3: the worker was lost, so the script's outcome is unknown.
     pub(crate) fn exit_status(&self) -> ExitCode {
         ExitCode::from(match (self.outcome, self.exit_code) {
             (Outcome::Exit, Some(0)) => 0,
@@ -165,7 +163,7 @@ impl Report {
         })
     }
 
-    /// The report for people: how it ended first, then what it took.
+    /// The report for people: outcome first, then its cost.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         for line in &self.debug {
@@ -193,21 +191,20 @@ impl Report {
         text
     }
 
-    /// The system call that the script ended at, if it did.
+    /// The unknown system call that ended the script, if one did.
     fn unknown_call(&self) -> Option<u64> {
         let is_call = self.error.as_deref() == Some("InvalidEcall");
         self.error_detail.as_ref().filter(|_| is_call)?.parse().ok()
     }
 
-    /// Tells the limit that was passed, where it is known.
+    /// Names the exceeded limit, if known.
     pub(crate) fn name_limit(&mut self, cycles_max: Option<u64>) {
         if let (Outcome::CyclesExceeded, None, Some(limit)) = (self.outcome, &self.error_detail, cycles_max) {
             self.error_detail = Some(format!("the limit is {} cycles", grouped(limit)));
         }
     }
 
-    /// Tells of native code that was left whether it is in every run of the script, which has the extensions
-    /// `isa`.
+    /// Explains whether every run of the script bails out of native code, given its extensions `isa`.
     pub(crate) fn explain_restart(&mut self, isa: Isa) {
         self.restarted_detail = self.restarted.as_deref().and_then(|reason| always_bails_out(reason, isa));
     }
@@ -259,7 +256,7 @@ impl Report {
     }
 }
 
-/// Why every run leaves native code, if it does for `reason` in a script with the extensions `isa`.
+/// Why every run bails out of native code, if it does for `reason` in a script with the extensions `isa`.
 fn always_bails_out(reason: &str, isa: Isa) -> Option<&'static str> {
     match reason {
         "ecall" => Some(
@@ -272,7 +269,7 @@ fn always_bails_out(reason: &str, isa: Isa) -> Option<&'static str> {
     }
 }
 
-/// What is said of debug lines beyond the limit, behind those before it.
+/// The note on omitted debug lines, after the shown ones.
 pub(crate) fn omitted(lines: u64, bytes: u64) -> String {
     match lines {
         0 => String::new(),

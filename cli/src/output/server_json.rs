@@ -1,4 +1,4 @@
-//! The same of commands that ask a server.
+//! JSON output of commands that query a server.
 
 use antares_proto::v1;
 use serde::Serialize;
@@ -11,10 +11,10 @@ pub(crate) struct RanShape<'a> {
     pub(crate) scripts: Vec<RanScript<'a>>,
 }
 
-/// A script that was run; none for all transactions together.
+/// A script that ran; none for all transactions together.
 #[derive(Debug, Serialize)]
 pub(crate) struct RanScript<'a> {
-    /// As `sha256`; the key of former versions.
+    /// As `sha256`; the key of earlier versions.
     script: Option<&'a str>,
     sha256: Option<&'a str>,
     cycles: u64,
@@ -46,7 +46,7 @@ pub(crate) struct StoredEntry {
 /// `antares stat`.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatShape {
-    /// As `sha256`; the key of former versions.
+    /// As `sha256`; the key of earlier versions.
     pub(crate) script: String,
     pub(crate) sha256: String,
     /// None if it is not stored.

@@ -1,4 +1,4 @@
-//! Source maps: from a place in a bundle of JavaScript to what its author wrote.
+//! Source maps: from a position in a JavaScript bundle to its source.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -15,25 +15,23 @@ use crate::{
     limits::{MAPPINGS_MAX, SOURCE_MAP_BYTES_MAX},
 };
 
-/// Digits of one number of a mapping: more are more than 32 bits.
+/// Maximum digits of one number of a mapping: more exceed 32 bits.
 const DIGITS_MAX: usize = 7;
-/// Numbers of one mapping.
+/// Maximum numbers of one mapping.
 const NUMBERS_MAX: usize = 5;
 
 /// Maps of bundles.
 #[derive(Default)]
 pub(crate) struct SourceMaps(Vec<Map>);
 
-/// The map of one bundle.
 struct Map {
-    /// Where it was read.
     path: PathBuf,
-    /// The bundle's name, if that was said.
+    /// The bundle's name, if given.
     bundle: Option<String>,
     map: SourceMap,
 }
 
-/// What is checked before the map is decoded.
+/// Fields that are checked before the map is decoded.
 #[derive(Deserialize)]
 struct Head {
     version: Option<u32>,
@@ -42,7 +40,7 @@ struct Head {
 }
 
 impl SourceMaps {
-    /// Reads the maps that are named.
+    /// Reads the named maps.
     pub(crate) fn read(names: &[SourceMapName]) -> Result<Self, Failure> {
         let read = |name: &SourceMapName| {
             let bytes = input::read(&name.path, SOURCE_MAP_BYTES_MAX)?;
@@ -53,7 +51,7 @@ impl SourceMaps {
         names.iter().map(read).collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// `diagnosis` with the places that the maps know. A map that knows none is told of.
+    /// `diagnosis` with resolved positions. Reports a map that resolves none.
     pub(crate) fn apply(&self, diagnosis: Diagnosis) -> Diagnosis {
         if self.0.is_empty() {
             return diagnosis;
@@ -82,8 +80,8 @@ impl SourceMaps {
         Some((map, map.token(line, frame.column.map(|column| column.saturating_sub(1)))?))
     }
 
-    /// The map of the bundle that a call is in. Bytecode and `<run_from_file>` have no name: they are of the
-    /// only map, or of the one that is said to have no name.
+    /// The map of the bundle that contains a call. Bytecode and `<run_from_file>` have no name: they belong
+    /// to the only map, or to the one declared without a name.
     fn map_of(&self, frame: &JavaScriptFrame) -> Option<&Map> {
         let file = frame.file.as_deref().filter(|file| !file.starts_with('<')).unwrap_or_default();
         let mut named = self.0.iter().filter(|map| map.is_of(file));
@@ -119,8 +117,8 @@ impl SourceMaps {
 }
 
 impl Map {
-    /// Whether it is of the bundle `file`: by the name that was said, else by the map's own `file`, else by
-    /// where the map is.
+    /// Whether it belongs to the bundle `file`: by the declared name, else by the map's own `file`, else by
+    /// the map's path.
     fn is_of(&self, file: &str) -> bool {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let by_path = || {
@@ -135,19 +133,19 @@ impl Map {
         }
     }
 
-    /// The mapping of a place of the bundle, from 0: the last one up to the column, else the line's first.
+    /// The mapping of a zero-based position: the last one up to the column, else the line's first.
     fn token(&self, line: u32, column: Option<u32>) -> Option<Token<'_>> {
         let is_here = |token: &Token<'_>| token.get_dst_line() == line && token.has_source();
         let up_to = |column: u32| self.before((line, column.saturating_add(1)));
         let at_column = column.and_then(|column| self.map.get_token(up_to(column).checked_sub(1)?));
         at_column.filter(is_here).or_else(|| {
             let mut rest = (self.before((line, 0))..).map_while(|index| self.map.get_token(index));
-            // A line may begin with what the bundler has put there.
+            // A line may start with code that the bundler inserted.
             rest.by_ref().take_while(|token| token.get_dst_line() == line).find(is_here)
         })
     }
 
-    /// How many mappings are before a place.
+    /// Number of mappings before a position.
     fn before(&self, place: (u32, u32)) -> usize {
         let (mut from, mut to) = (0, self.map.get_token_count() as usize);
         while from < to {
@@ -166,7 +164,7 @@ impl Map {
         Some(OriginalLocation { file: self.file(token)?, line: line.checked_add(1)?, column })
     }
 
-    /// The author's file, from the command's folder where it is below that: maps name it from their own.
+    /// The source file, relative to the command's folder if below it: maps use paths relative to their own.
     fn file(&self, token: Token<'_>) -> Option<String> {
         let source = token.get_source().filter(|source| !source.is_empty())?;
         if source.contains("://") {
@@ -177,7 +175,7 @@ impl Map {
         for part in joined.components() {
             match part {
                 Component::CurDir => {}
-                // There is nothing above the root.
+                // The root has no parent.
                 Component::ParentDir if parts.has_root() && parts.parent().is_none() => {}
                 Component::ParentDir if parts.file_name().is_some_and(|name| name != "..") => {
                     parts.pop();
@@ -191,9 +189,9 @@ impl Map {
     }
 }
 
-/// Decodes a map that may be hostile.
+/// Decodes an untrusted map.
 fn decode(bytes: &[u8]) -> Result<SourceMap> {
-    // Editors on Windows begin files with it.
+    // Editors on Windows may insert a byte order mark.
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let head: Head = serde_json::from_slice(bytes).context("no source map")?;
     if head.sections.is_some() {
@@ -205,7 +203,7 @@ fn decode(bytes: &[u8]) -> Result<SourceMap> {
     SourceMap::from_slice(bytes).map_err(|error| anyhow!("cannot be used: {error}"))
 }
 
-/// Checks that mappings are numbers that fit, and how many they are.
+/// Checks the ranges and the count of mappings.
 fn check(mappings: &str) -> Result<()> {
     let mut count = 0;
     for (line, segments) in (1_u64..).zip(mappings.split(';')) {
@@ -276,7 +274,7 @@ mod tests {
         assert_eq!(place(11, Some(11)).as_deref(), Some("a/src/amounts.ts:8:11"));
         assert_eq!(place(11, Some(13)).as_deref(), Some("a/src/amounts.ts:8:11"), "the last one up to it");
         assert_eq!(place(11, Some(1)).as_deref(), Some("a/src/amounts.ts:8:5"), "the first of its line");
-        // What the bundler has written itself, and what there is not.
+        // Lines that the bundler inserted, and missing lines.
         for line in [1, 3, 26, u32::MAX] {
             assert_eq!((place(line, None), place(line, Some(5))), (None, None), "{line}");
         }
@@ -351,7 +349,7 @@ mod tests {
         assert!(of(&",".repeat(MAPPINGS_MAX)).contains("has more than 2097152 mappings"));
     }
 
-    /// Sums that leave 32 bits wrap, and panic nowhere.
+    /// Sums beyond 32 bits wrap without a panic.
     #[test]
     fn sums_that_are_too_large_are_of_no_use() {
         let map = |mappings: &str| format!(r#"{{"version": 3, "sources": ["a"], "mappings": "{mappings}"}}"#);

@@ -1,4 +1,4 @@
-//! How a verification ended: one shape for JSON and for people, and the exit status.
+//! Outcome of a verification: one shape for JSON and for people, with the exit status.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -12,17 +12,17 @@ use crate::{
     output::report::{ServerDiagnosis, grouped, omitted},
 };
 
-/// How the verification of a transaction, or of one of its groups, ended.
+/// Outcome of a transaction, or of one of its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Accepted.
     Ok,
-    /// A script did not accept it.
+    /// A script rejected it.
     Failed,
-    /// A group that was not run.
+    /// The group did not run.
     NotRun,
-    /// It passed its wall time.
+    /// It exceeded its wall time.
     DeadlineExceeded,
     /// Its worker violated the sandbox policy and was killed.
     SandboxViolation,
@@ -30,82 +30,78 @@ pub enum Outcome {
     WorkerLost,
 }
 
-/// How one script group ended.
+/// Outcome of one script group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// Hash of the script, with `0x`.
     pub script_hash: String,
     /// Lock or type.
     pub kind: job::GroupKind,
-    /// How it ended.
     pub outcome: Outcome,
-    /// What the script exited with, if it did.
+    /// The script's exit code, if it exited.
     pub exit_code: Option<i8>,
     /// With [`Outcome::Failed`].
     pub error: Option<job::GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
-    /// Of these in native code.
     pub native_cycles: u64,
-    /// Of these in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why native code was left and the group run again.
+    /// Why native code bailed out and the group ran again.
     pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
-    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    /// Omitted debug lines: the first beyond the limit, and all after it.
     pub debug_lines_left_out: u64,
-    /// Bytes of those, with one more for the end of each.
+    /// Bytes of the omitted lines, plus one for the end of each.
     pub debug_bytes_left_out: u64,
     /// First input, or else first output, with the script.
     #[serde(skip)]
     pub cell: String,
 }
 
-/// A program without native code that took its time in the interpreter.
+/// A slow program without native code, run by the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interpreted {
-    /// Digest of its bytes; of what was loaded at run time, of its pages and their address.
+    /// Digest of its bytes; for code loaded at run time, of its pages and their address.
     pub sha256: String,
-    /// Address of the first page, if a script loaded it while it ran.
+    /// Address of the first page of code loaded at run time.
     pub loaded_at: Option<u64>,
     /// Length of its bytes.
     pub size_bytes: u64,
-    /// In the interpreter.
+    /// Cycles in the interpreter.
     pub cycles: u64,
     /// Why it had no native code.
     pub why: String,
 }
 
-/// What `antares verify --json` prints: these keys, in this order. A contract.
+/// Output of `antares verify --json`: these keys, in this order. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// How it ended.
     pub outcome: Outcome,
     /// Cycles of all groups that ran.
     pub cycles: u64,
     /// All groups, in the order in which they run.
     pub groups: Vec<Group>,
-    /// Why it did not end well.
+    /// Why it was not accepted.
     pub error: Option<String>,
-    /// Programs without native code that took their time, most cycles first.
+    /// Slow programs without native code, most cycles first.
     pub interpreted: Vec<Interpreted>,
     /// Time to read and check the transaction, and to run its scripts, microseconds.
     #[serde(skip)]
     pub took_us: Option<(u64, u64)>,
-    /// Why it failed, as far as a server was asked and told.
+    /// The server's diagnosis, if requested and received.
     #[serde(skip)]
     pub reported: Option<ServerDiagnosis>,
 }
 
 impl Verdict {
-    /// A verdict of a verification that left no figures.
+    /// A verdict of a verification without statistics.
     pub fn without_figures(outcome: Outcome, error: String) -> Self {
         let (groups, interpreted) = (Vec::new(), Vec::new());
         Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None, reported: None }
     }
 
-    /// What a worker answered.
+    /// A worker's answer.
     pub fn of_worker(
         outcome: VerifyOutcome,
         cycles: u64,
@@ -120,7 +116,7 @@ impl Verdict {
         Self { outcome, cycles, groups, error, interpreted, took_us, reported: None }
     }
 
-    /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
+    /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so the transaction's outcome is unknown.
     pub fn exit_status(&self) -> ExitCode {
         ExitCode::from(match self.outcome {
             Outcome::Ok => 0,
@@ -129,13 +125,13 @@ impl Verdict {
         })
     }
 
-    /// Name of the VM's error that ended it, if one did.
+    /// Name of the VM error that ended it, if one did.
     pub fn vm_error(&self) -> Option<&str> {
         let error = self.groups.iter().find_map(|group| group.error.as_ref())?;
         error.vm_error.as_deref()
     }
 
-    /// The verdict for people: debug lines and result of each group, then the whole.
+    /// The verdict for people: debug lines and result of each group, then the summary.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for group in &self.groups {
@@ -170,7 +166,7 @@ impl Verdict {
 }
 
 impl Interpreted {
-    /// Its line.
+    /// Text line of the group.
     fn to_text(&self) -> String {
         let loaded = self.loaded_at.map(|address| format!(", loaded at {address:#x}"));
         format!(
@@ -208,7 +204,7 @@ impl Group {
         }
     }
 
-    /// One line of the table.
+    /// One row of the table.
     fn to_text(&self) -> String {
         let ended = match (self.outcome, self.exit_code, &self.error) {
             (Outcome::NotRun, ..) => "not run".to_owned(),
@@ -233,14 +229,14 @@ impl Group {
     }
 }
 
-/// Scripts whose error codes have a page: the system scripts, by their type hash.
+/// Scripts with a page on error codes: the system scripts, by type hash.
 const PAGES: [&str; 3] = [
     "/by-type-hash/9bd7e06f3ecf4be0f2fcd2188b23f1b9fcc88e5d4b65a8637b17723bbda3cce8.html",
     "/by-type-hash/5c5069eb0857efc65e1bca0c07df34c31663b3622fd3876c876320fc9634e2a8.html",
     "/by-type-hash/82d76d1b75fe2fd9a27dfbaa65a039221a380d76c926f378d3f81cf3e7e13f2e.html",
 ];
 
-/// ckb-script's words without their link to a page on error codes, which scripts of one's own have not.
+/// ckb-script's message without its link to a page on error codes, which custom scripts do not have.
 pub fn without_dead_link(error: &str) -> String {
     let link = error.split_once("see error code ").and_then(|(before, rest)| {
         let (code, rest) = rest.split_once(" on page ")?;

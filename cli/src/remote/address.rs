@@ -1,12 +1,12 @@
-//! The address of a server, as people write it. What is not understood is refused: nothing is left out that a
-//! user meant.
+//! Parses the address of a server. Refuses whatever it does not understand, so that no part is silently
+//! ignored.
 
 use anyhow::anyhow;
 use tonic::transport::Uri;
 
 use crate::failure::Failure;
 
-/// The port of a server that is named without one: where `antares serve` listens by default.
+/// Default port: where `antares serve` listens by default.
 const PORT_DEFAULT: u16 = 50051;
 
 /// `http://host:port` for `http://host:port`, `host:port`, and the same without a port; `https://host:port`
@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<String, Failure> {
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() || rest.contains('#') {
         return Err(wrong("it must end with the port: servers have no paths"));
     }
-    // Of authorities such as `host:` and `host:99999`, nothing is left to guess.
+    // Authorities such as `host:` and `host:99999` are ambiguous.
     let host = authority.host();
     match (authority.port_u16(), authority.as_str().strip_prefix(host)) {
         _ if host.is_empty() => Err(wrong("it has no host")),

@@ -1,4 +1,4 @@
-//! Runs on a server over gRPC: asks by digest first, uploads only what the server has not got.
+//! Runs on a server over gRPC: sends digests first, and uploads only missing scripts.
 
 pub(crate) mod inventory;
 mod store;
@@ -37,7 +37,7 @@ use crate::{
     remote::status::{self, Problem},
 };
 
-/// Nobody stands behind the command who would begin an upload again.
+/// No caller of the command would restart an upload.
 const UPLOADS: Retry = Retry {
     attempts_max: 6,
     pause_min: Duration::from_millis(100),
@@ -45,7 +45,7 @@ const UPLOADS: Retry = Retry {
     is_spread: false,
 };
 
-/// A server that was named on the command line.
+/// A server given on the command line.
 pub(crate) struct Server {
     url: String,
     connector: Connector,
@@ -53,7 +53,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Takes what [`address::parse`] understands.
+    /// Accepts the addresses of [`address::parse`].
     pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
         let url = address::parse(text)?;
         let tls = credentials::tls(&url, credentials)?;
@@ -62,19 +62,19 @@ impl Server {
         Ok(Self { url, connector, credentials })
     }
 
-    /// Runs `request` there.
+    /// Runs `request` on the server.
     pub(crate) fn run(&self, request: &Request) -> Result<Report, Failure> {
         let message = format!("running on {}", self.url);
         progress::while_working(&message, || runtime()?.block_on(self.run_connected(request)))
     }
 
-    /// Verifies `request` there.
+    /// Verifies `request` on the server.
     pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
         let message = format!("verifying on {}", self.url);
         progress::while_working(&message, || runtime()?.block_on(self.verify_connected(request)))
     }
 
-    /// A profile of what it has run.
+    /// A profile of the server's runs.
     pub(crate) fn profile(&self, request: v1::GetProfileRequest) -> Result<v1::GetProfileResponse, Failure> {
         let work = async {
             let mut call = Call::new(request);
@@ -152,7 +152,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.context("cannot start the network runtime").map_err(Failure::Service)
 }
 
-/// How long a call may take that runs for `deadline` at most.
+/// Time limit of a call whose run is limited to `deadline`.
 fn call_time(deadline: Option<Duration>) -> Duration {
     let run = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     run + Duration::from_millis(CompileLimits::default().wall_ms_max) + CALL_OVERHEAD_MAX
@@ -162,19 +162,19 @@ fn uploads(connection: Connection) -> Upload {
     Upload { connection, call_time_max: CALL_OVERHEAD_MAX, retry: UPLOADS }
 }
 
-/// Uploads the script in pieces.
+/// Uploads the script in chunks.
 async fn upload(connection: Connection, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
     let sha256 = Sha256Digest::of(elf).to_string();
     uploads(connection).send(&Bytes::copy_from_slice(elf), &sha256).await
 }
 
-/// Uploads the script of a call, and says how that names it from then on.
+/// Uploads a call's script, and returns the form in which the next call refers to it.
 async fn upload_lacking(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
     match upload(connection, elf).await {
         Ok(_) => Ok(Naming::Digest),
-        // A runner by itself takes no uploads; it passes on what a call brings along.
+        // A runner alone accepts no uploads; it forwards scripts sent in calls.
         Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(Naming::Inline),
-        // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a server.
+        // The server stores only RISC-V ELFs. For other files, the VM's error is the outcome.
         Err(status) if Problem::of(&status) == Problem::NotAScript => Ok(Naming::Inline),
         Err(status) => Err(status),
     }
@@ -198,7 +198,7 @@ fn report_fallback(reason: &str) {
     }
 }
 
-/// What came of a second run that was asked for.
+/// Reports the result of a requested second run.
 fn report_recheck(is_asked: bool, result: v1::Recheck) {
     if !is_asked {
         return;

@@ -1,4 +1,4 @@
-//! Between the command's own types and those on the wire.
+//! Converts between the command's types and the wire format.
 
 pub(crate) mod transaction;
 
@@ -52,7 +52,7 @@ fn run_limits(max_cycles: Option<u64>, deadline: Option<Duration>) -> v1::RunLim
     v1::RunLimits { max_cycles, deadline_ms, debug_bytes_max: None }
 }
 
-/// The report of an answer; `artifact` is the key where the server names none.
+/// The report of a response; `artifact` is the key if the server returns none.
 pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> anyhow::Result<Report> {
     let verdict = response.verdict.context("no verdict")?;
     let tiers = response.tiers.unwrap_or_default();
@@ -84,12 +84,11 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
     })
 }
 
-/// What the server told of why it failed.
 fn server_diagnosis(diagnosis: v1::Diagnosis) -> ServerDiagnosis {
     ServerDiagnosis { json: diagnosis.json, missing: diagnosis.missing }
 }
 
-/// Which generator made the native code.
+/// The generator of the native code.
 fn code_tier(used: &v1::ArtifactUse) -> Option<CodeTier> {
     match used.code_tier() {
         v1::CodeTier::Baseline => Some(CodeTier::Baseline),

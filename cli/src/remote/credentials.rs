@@ -1,4 +1,4 @@
-//! What is shown to a server, and whom it must be signed by: options first, then the environment.
+//! Credentials for a server, and its trusted authorities: options first, then the environment.
 
 use std::{env, ffi::OsString, path::PathBuf};
 
@@ -11,13 +11,13 @@ use anyhow::{Context as _, anyhow};
 
 use crate::{args::credentials::CredentialArgs, failure::Failure, input};
 
-/// Where an answer comes from: the option, else the variable; an empty variable is none.
+/// The option, else the variable; an empty variable counts as unset.
 fn pick(option: Option<&PathBuf>, variable: &str) -> Option<PathBuf> {
     let said = |word: OsString| (!word.is_empty()).then(|| PathBuf::from(word));
     option.cloned().or_else(|| env::var_os(variable).and_then(said))
 }
 
-/// TLS towards `url`, where it is `https://`.
+/// TLS for `url`, if it is `https://`.
 pub(crate) fn tls(url: &str, args: &CredentialArgs) -> Result<Option<TlsClient>, Failure> {
     if !url.starts_with("https://") {
         let named =
@@ -46,7 +46,7 @@ pub(crate) fn tls(url: &str, args: &CredentialArgs) -> Result<Option<TlsClient>,
     TlsClient::load(&files).map(Some).map_err(|error| Failure::Usage(error.into()))
 }
 
-/// What calls to `url` carry. A token is not sent where others could read it on its way.
+/// Credentials for calls to `url`. A token is never sent over an unencrypted connection.
 pub(crate) fn credentials(url: &str, args: &CredentialArgs) -> Result<Credentials, Failure> {
     let Some(path) = pick(args.token_file.as_ref(), "ANTARES_TOKEN_FILE") else {
         return Ok(Credentials::default());

@@ -1,4 +1,4 @@
-//! What a server has seen of a script: its profile of all runs, sampled, in place of one that is made here.
+//! A server's sampled profile of all runs of a script, instead of a local profile.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -12,15 +12,14 @@ use crate::{
     local::profiled::Profiled, remote::calls::Server,
 };
 
-/// The profile that the server `url` has of what `args` name: a script by its digest or its file, or
-/// everything.
+/// The server's profile of `args`: a script by digest or file, or everything.
 pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure> {
     let script = args.elf.as_deref().map(digest).transpose()?;
     let selection =
         v1::ProfileSelection { script: script.map(|digest| digest.to_string()), window_ms: args.window_ms };
     let request = v1::GetProfileRequest {
         selection: Some(selection),
-        // With the scripts that it is about: everything else is made of it here.
+        // Includes the scripts, from which everything else is derived here.
         format: Some(Format::Antares.into_str().to_owned()),
     };
     let answer = Server::parse(url, &args.credentials)?.profile(request)?;
@@ -35,13 +34,13 @@ pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure>
     Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
 }
 
-/// The digest that `name` is, or that of the file which it names.
+/// `name` as a digest, or the digest of the file of that name.
 pub(crate) fn digest(name: &Path) -> Result<Sha256Digest, Failure> {
     if let Some(digest) = name.to_str().and_then(|text| text.parse().ok()) {
         return Ok(digest);
     }
     let bytes = input::read_elf(name, SCRIPT_BYTES_MAX)?;
-    // Of a long one, what is loaded was sent to the server.
+    // Only the loaded part of a long script was sent to the server.
     let part = (bytes.len() as u64 > SCRIPT_BYTES_MAX).then(|| loaded_part(&bytes)).flatten();
     Ok(Sha256Digest::of(part.as_deref().unwrap_or(&bytes)))
 }

@@ -1,4 +1,4 @@
-//! What the gRPC statuses of a server mean to the command line. The only file that knows them.
+//! Interprets gRPC statuses of a server. The only file that knows them.
 
 use anyhow::anyhow;
 use tonic::{Code, Status};
@@ -6,27 +6,27 @@ use tonic_types::StatusExt as _;
 
 use crate::failure::Failure;
 
-/// What the command does something about.
+/// Problems that the command handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The server has not got the script: upload it.
+    /// The server does not have the script: upload it.
     ScriptNotFound,
-    /// What it got is nothing that it keeps as a script, or compiles.
+    /// The server does not store or compile data of this kind.
     NotAScript,
     /// The worker was lost: an outcome of the run.
     WorkerLost,
-    /// The server has no such call: it is another service than was asked.
+    /// The server has no such call: it is a different service.
     NoSuchCall,
-    /// The server cannot get scripts from elsewhere: send the script along.
+    /// The server cannot fetch scripts: send the script inline.
     SourceUnavailable,
-    /// The server does not know the name that it was asked for.
+    /// The server does not know the requested name.
     NoSuchName,
-    /// Anything else: tell.
+    /// Anything else: report it.
     Other,
 }
 
 impl Problem {
-    /// Reads the reason that the server gives beside the code.
+    /// Reads the reason that the server adds to the code.
     pub(crate) fn of(status: &Status) -> Self {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
@@ -40,12 +40,12 @@ impl Problem {
     }
 }
 
-/// For the address in an error that a server sent.
+/// Adds the server's address to an error that it sent.
 pub(crate) fn server_error(url: &str, text: &str) -> anyhow::Error {
     anyhow!("{url} answered: {text}")
 }
 
-/// The status as a failure of the command: a refused script is the caller's, everything else the server's.
+/// The status as a failure of the command: a refused script is the caller's error, all else the server's.
 pub(crate) fn failure(url: &str, status: &Status) -> Failure {
     let refused =
         |reason: &str| Failure::Refused { reason: reason.to_owned(), detail: status.message().to_owned() };
@@ -74,7 +74,7 @@ fn reason(status: &Status) -> String {
     status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
 }
 
-/// Message, code and what is wrong with which field.
+/// Message, code and invalid fields.
 fn text(status: &Status) -> String {
     let mut text = format!("{} ({:?}, {})", status.message(), status.code(), reason(status));
     for violation in status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default() {
@@ -83,12 +83,12 @@ fn text(status: &Status) -> String {
     text
 }
 
-/// Whether the same call may go well a little later.
+/// Whether a retry may succeed.
 pub(crate) fn is_passing(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::ResourceExhausted | Code::Aborted)
 }
 
-/// Whether what was named is not there.
+/// Whether the named object does not exist.
 pub(crate) fn is_not_found(status: &Status) -> bool {
     status.code() == Code::NotFound
 }

@@ -28,7 +28,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 /// Timeout of everything that a test waits for.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that runs until it is dropped.
+/// A server; dropping it stops it.
 pub struct Node {
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
@@ -67,7 +67,7 @@ impl Node {
         Self::both_with(changes, |_| {}).await
     }
 
-    /// The same with limits that no key sets.
+    /// The same with settings that have no configuration key.
     pub async fn both_with(changes: &str, tune: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = config_for(Role::Both, &data, changes);
@@ -238,12 +238,10 @@ impl Node {
     }
 }
 
-/// A request for an inline script.
 pub fn inline(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
     request(v1::script::Source::Elf(elf.to_vec().into()), tier)
 }
 
-/// A request for a stored script.
 pub fn stored(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
     request(v1::script::Source::Sha256(Sha256Digest::of(elf).to_string()), tier)
 }

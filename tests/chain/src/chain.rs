@@ -1,4 +1,4 @@
-//! Blocks with true roots and hashes. Nobody mined them.
+//! Blocks with valid roots and hashes, but without proof of work.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,25 +14,25 @@ use ckb_types::{
     prelude::*,
 };
 
-/// Cells, by the places where they were.
+/// Cells by their original out points.
 type Cells = BTreeMap<Vec<u8>, (CellOutput, Bytes)>;
 
-/// Where they are now, and in which block, by the places where they were.
+/// Current out points and blocks of cells, by their original out points.
 type Places = HashMap<Vec<u8>, (OutPoint, Byte32)>;
 
 fn name(place: &OutPoint) -> Vec<u8> {
     place.as_slice().to_vec()
 }
 
-/// A chain, and the transactions that wait for a block.
+/// A chain, and its pending transactions.
 #[derive(Clone, Debug)]
 pub struct Chain {
     blocks: Vec<BlockView>,
-    /// Cycles of transactions, as the node knows them.
+    /// Cycles of transactions, as the node reports them.
     pub cycles: HashMap<H256, u64>,
     /// Transactions in no block.
     pub pool: Vec<TransactionView>,
-    /// Epoch of blocks from now on.
+    /// Epoch of new blocks.
     pub epoch: u64,
     /// First epochs of the VM versions 1 and 2.
     pub forks: [Option<u64>; 2],
@@ -47,7 +47,7 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// One with a first block and all VM versions.
+    /// A chain with a first block and all VM versions.
     #[must_use]
     pub fn new() -> Self {
         let mut chain = Self {
@@ -75,13 +75,11 @@ impl Chain {
         self.blocks.last().map_or(0, BlockView::number)
     }
 
-    /// Its blocks.
     #[must_use]
     pub fn blocks(&self) -> &[BlockView] {
         &self.blocks
     }
 
-    /// The block with this number.
     #[must_use]
     pub fn block(&self, number: u64) -> Option<&BlockView> {
         self.blocks.iter().find(|block| block.number() == number)
@@ -106,8 +104,8 @@ impl Chain {
         spent.any(|it| it.input_pts_iter().any(|point| point.as_slice() == place.as_slice()))
     }
 
-    /// Adds a block whose first transaction makes `made`, and the rest are `transactions` with their cycles.
-    /// Gives the first one.
+    /// Adds a block whose first transaction creates `made` and whose others are `transactions` with their
+    /// cycles. Returns the first one.
     pub fn push(
         &mut self,
         made: &[(CellOutput, Bytes)],
@@ -115,7 +113,7 @@ impl Chain {
     ) -> TransactionView {
         let number = self.blocks.len() as u64;
         let mut cellbase = TransactionBuilder::default().input(CellInput::new_cellbase_input(number));
-        // No two of different chains are the same.
+        // Distinguishes the cellbases of different chains.
         let salt = [number.to_le_bytes(), (self.cycles.len() as u64).to_le_bytes()].concat();
         cellbase = cellbase.witness(Bytes::from(salt));
         for (output, data) in made {
@@ -138,8 +136,8 @@ impl Chain {
         cellbase
     }
 
-    /// Puts the cells of `mock` into two new blocks, and gives the same with their new places. It names as
-    /// many headers as it did: those of the last blocks.
+    /// Adds the cells of `mock` in two new blocks; returns `mock` with their new out points and as many
+    /// header deps as before: the last blocks.
     pub fn embed(&mut self, mock: &MockTransaction) -> MockTransaction {
         let info = &mock.mock_info;
         let is_group = |dep: &&MockCellDep| dep.cell_dep.dep_type() == DepType::DepGroup.into();
@@ -205,7 +203,7 @@ impl Chain {
         MockTransaction { mock_info: info, tx: moved.build().data() }
     }
 
-    /// Makes cells in a new block; where each of them is, and the block.
+    /// Creates cells in a new block; returns their out points and the block.
     fn make(&mut self, cells: Cells) -> Places {
         let (names, cells): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
         let made = self.push(&cells, Vec::new()).hash();
@@ -214,7 +212,7 @@ impl Chain {
         names.into_iter().enumerate().map(|(index, name)| (name, (place(index), block.clone()))).collect()
     }
 
-    /// A transaction that spends `spent`, which `code` guards, and makes a cell of the same lock with `data`.
+    /// A transaction that spends `spent`, locked by `code`, and creates a cell of the same lock with `data`.
     #[must_use]
     pub fn spend(spent: OutPoint, (code, elf): (OutPoint, &[u8]), data: &[u8]) -> TransactionView {
         TransactionBuilder::default()
@@ -225,9 +223,8 @@ impl Chain {
             .build()
     }
 
-    /// Adds a block that makes a cell with `elf` and as many cells as `count` that it guards, and for each of
-    /// them a block with a transaction that spends it and another one that spends what that made. All of
-    /// them take `cycles`.
+    /// Adds a block that creates a cell with `elf` and `count` cells locked by it. Then adds a block for each
+    /// of these: one transaction spends it, another spends the output. All take `cycles`.
     pub fn grow(&mut self, elf: &[u8], count: u32, cycles: u64) -> Vec<TransactionView> {
         let guarded = (Self::locked(elf, ScriptHashType::Data1), Bytes::new());
         let code = (CellOutput::default(), Bytes::copy_from_slice(elf));

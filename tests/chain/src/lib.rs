@@ -1,8 +1,8 @@
-//! A chain and a node of the tests' own: one that is slow, breaks off, lies or reorganises when told to.
+//! A test chain and node, which can be slow, disconnect, lie or reorganise on request.
 //!
 //! ```text
-//! Chain        blocks with true roots and hashes, and what their transactions took
-//! Chain::embed a mock transaction  -> a transaction of the chain, with its cells in blocks before it
+//! Chain        blocks with valid roots and hashes, and the cycles of their transactions
+//! Chain::embed a mock transaction  -> a transaction of the chain, with its cells in earlier blocks
 //! TestNode     a node's JSON-RPC over a chain, with faults of two kinds: on the wire, and in answers
 //! ```
 #![forbid(unsafe_code)]

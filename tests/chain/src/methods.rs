@@ -1,4 +1,4 @@
-//! The methods of a node's JSON-RPC, as ckb has them.
+//! Methods of a node's JSON-RPC, compatible with ckb.
 
 use ckb_jsonrpc_types as json;
 use ckb_types::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Chain;
 
-/// The answer, or code and message of an error.
+/// The result, or code and message of an error.
 pub(crate) fn answer(chain: &Chain, method: &str, params: &Value) -> Result<Value, (i64, String)> {
     let text = |index: usize| params[index].as_str().unwrap_or_default();
     let hash = |index: usize| -> H256 { text(index).trim_start_matches("0x").parse().unwrap_or_default() };

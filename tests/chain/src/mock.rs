@@ -10,7 +10,7 @@ use ckb_types::{
 
 use super::Chain;
 
-/// An ELF with one executable segment, which is entered at the first instruction of `code`.
+/// An ELF with one executable segment, whose entry is the first instruction of `code`.
 #[must_use]
 pub fn elf(code: &[u32]) -> Vec<u8> {
     const BASE: u64 = 0x10000;

@@ -1,4 +1,4 @@
-//! The node: HTTP/1.1 over a socket, one thread for each connection.
+//! The node: HTTP/1.1 over a socket, with a thread for each connection.
 
 use std::{
     collections::VecDeque,
@@ -15,20 +15,20 @@ use serde_json::{Value, json};
 
 use crate::{Chain, methods};
 
-/// What goes wrong on the wire with one request.
+/// A fault on the wire of one request.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// This HTTP status.
     Status(u16),
-    /// The connection ends after so many bytes of the answer's body.
+    /// The connection closes after this many bytes of the response's body.
     Cut(usize),
-    /// The connection ends at once.
+    /// The connection closes at once.
     Closed,
-    /// A body that goes on until nobody reads it.
+    /// An endless body.
     Endless,
-    /// Nothing, until the node ends.
+    /// No response until the client disconnects.
     Silent,
-    /// This body, whatever was asked.
+    /// This body for any request.
     Body(String),
 }
 
@@ -40,15 +40,13 @@ struct State {
     faults: VecDeque<Fault>,
     lie: Option<Lie>,
     batch_max: usize,
-    /// The chain from this call on: method and first parameter.
+    /// Switches to this chain at a call with this method and first parameter.
     next: Option<(String, String, Chain)>,
     /// Methods of all calls.
     calls: Vec<String>,
 }
 
-/// A node.
 pub struct TestNode {
-    /// Its address.
     pub url: String,
     state: Arc<Mutex<State>>,
     requests: Arc<AtomicU64>,
@@ -56,7 +54,7 @@ pub struct TestNode {
 }
 
 impl TestNode {
-    /// One that serves `chain`, on a port of the kernel's choice.
+    /// Serves `chain` on a port that the kernel chooses.
     #[must_use]
     pub fn start(chain: Chain) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -87,32 +85,32 @@ impl TestNode {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it serve another chain from now on.
+    /// Serves another chain from now on.
     pub fn reorganise(&self, chain: Chain) {
         self.state().chain = chain;
     }
 
-    /// The same from the next call of `method` on whose first parameter is `first`.
+    /// The same from the next call of `method` whose first parameter is `first`.
     pub fn reorganise_at(&self, method: &str, first: &str, chain: Chain) {
         self.state().next = Some((method.to_owned(), first.to_owned(), chain));
     }
 
-    /// What goes wrong with the next requests, one each.
+    /// Faults for the next requests, one each.
     pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.state().faults.extend(faults);
     }
 
-    /// Has it change answers: `lie` gets method, parameters and result.
+    /// Sets a hook that changes responses: `lie` gets method, parameters and result.
     pub fn lie(&self, lie: impl FnMut(&str, &Value, &mut Value) + Send + 'static) {
         self.state().lie = Some(Box::new(lie));
     }
 
-    /// Has it tell the truth again.
+    /// Removes the hook.
     pub fn be_honest(&self) {
         self.state().lie = None;
     }
 
-    /// Has it refuse longer batches.
+    /// Refuses longer batches.
     pub fn take_batches_of(&self, calls_max: usize) {
         self.state().batch_max = calls_max;
     }
@@ -123,7 +121,7 @@ impl TestNode {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Methods of all calls since the last time.
+    /// Methods of all calls since the last query.
     #[must_use]
     pub fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.state().calls)
@@ -133,7 +131,7 @@ impl TestNode {
 impl Drop for TestNode {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
-        // It waits for one more connection.
+        // Unblocks the thread that waits for a connection.
         let _ = TcpStream::connect(self.url.trim_start_matches("http://"));
     }
 }
@@ -141,14 +139,14 @@ impl Drop for TestNode {
 fn serve(stream: TcpStream, state: &Mutex<State>, requests: &AtomicU64, has_ended: &AtomicBool) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
-    // It ends with the client, or by a fault.
+    // Ends with the client, or by a fault.
     while let Ok(Some(body)) = request(&mut reader) {
         requests.fetch_add(1, Ordering::Relaxed);
         let (fault, answer) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let fault = state.faults.pop_front();
             let answer = match fault {
-                // Told after the fault, not of it.
+                // These faults discard the answer.
                 Some(Fault::Status(_) | Fault::Closed | Fault::Endless | Fault::Silent | Fault::Body(_)) => {
                     String::new()
                 }
@@ -177,7 +175,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>, requests: &AtomicU64, has_ende
                 false
             }
             Some(Fault::Silent) => {
-                // Until the client goes away.
+                // Waits until the client disconnects.
                 let _ = reader.read(&mut [0]);
                 false
             }
@@ -188,7 +186,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>, requests: &AtomicU64, has_ende
     }
 }
 
-/// The body of the next request; none if the client has gone away.
+/// The body of the next request; none if the client has disconnected.
 fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     let mut length = 0;
     let mut is_first = true;
@@ -226,7 +224,7 @@ fn answer(state: &mut State, body: &[u8]) -> String {
         Value::Array(calls) if calls.len() > state.batch_max => {
             json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": "batch too long" } })
         }
-        // In another order than they were asked in, as JSON-RPC allows.
+        // In reverse order, which JSON-RPC allows.
         Value::Array(calls) => Value::Array(calls.iter().rev().map(|call| one(state, call)).collect()),
         call => one(state, &call),
     };

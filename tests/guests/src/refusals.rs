@@ -1,4 +1,4 @@
-//! Scripts that refuse, from one source in C and one in Rust, by many compilers and flags, with the lines that decide.
+//! Rejecting scripts from one C and one Rust source, by many compilers and flags, with the deciding lines.
 
 use std::{fs, process::Command};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{build::kept_folder, rust, source_folder};
 
-/// How a script is built: who compiles it, and the flags that matter.
+/// A script's compiler and relevant flags.
 pub const BUILDS: [(&str, &[&str]); 18] = [
     ("gcc", &["-O0"]),
     ("gcc", &["-O1"]),
@@ -33,11 +33,11 @@ pub const BUILDS: [(&str, &[&str]); 18] = [
 pub struct Refusing {
     /// Its name in the source.
     pub case: String,
-    /// What the source is called in diagnoses.
+    /// Name of the source in diagnoses.
     pub file: &'static str,
     /// The lines that decide.
     pub lines: Vec<u32>,
-    /// The source of this case alone, with the lines where they were.
+    /// The source of this case alone, with unchanged line numbers.
     source: String,
 }
 
@@ -69,7 +69,7 @@ pub fn refusals(compiler: &str) -> Result<Vec<Refusing>> {
     Ok(text.lines().filter_map(case_of).map(alone).collect())
 }
 
-/// A compiler of C for scripts, with lines.
+/// A C compiler for scripts, with line numbers.
 fn c(compiler: &str, more: &[&str]) -> Command {
     let mut command = Command::new(compiler);
     let script = format!("-Wl,-T,{}", source_folder().join("guest.ld").display());
@@ -87,11 +87,11 @@ fn c(compiler: &str, more: &[&str]) -> Command {
     command
 }
 
-/// The ELF of a case as `compiler` makes it with `flags`.
+/// The ELF of a case, built by `compiler` with `flags`.
 ///
 /// # Errors
 ///
-/// The compiler is missing or refuses the source.
+/// The compiler is missing or rejects the source.
 pub fn refusing(of: &Refusing, compiler: &str, flags: &[&str]) -> Result<Vec<u8>> {
     let key = Sha256Digest::of([&[of.source.as_str(), compiler], flags].concat().join("\n").as_bytes());
     let folder = kept_folder().join(key.to_string());

@@ -159,7 +159,7 @@ fn build(level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(target)?)
 }
 
-/// The compiler for one file of Rust without crates: with a core library that was built for it.
+/// The compiler for one Rust file without crates, with a core library built for it.
 ///
 /// # Errors
 ///
@@ -172,7 +172,7 @@ pub(super) fn alone() -> Result<Command> {
     if !libraries.exists() {
         let target = folder.join("target");
         let mut cargo = command(RustLevel::Small, &[], &target);
-        // With what link-time optimisation reads.
+        // With the data for link-time optimisation.
         let output =
             cargo.args(["--offline", "-p", "atomics"]).env("CARGO_PROFILE_SMALL_LTO", "true").output()?;
         ensure!(output.status.success(), "cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));

@@ -9,7 +9,6 @@ use super::{Item, Label, encode};
 pub struct Placed<'a> {
     /// Address of the first item.
     pub address: u64,
-    /// The items.
     pub items: &'a [Item],
 }
 

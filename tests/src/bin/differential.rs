@@ -34,7 +34,7 @@ fn main() -> Result<()> {
             "--seed" => campaign.seed = number(&value()?)?,
             "--only" => only = Some(number(&value()?)?),
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
-            // Skip the reduction of failures, which is faster.
+            // Skips the reduction of failures, for speed.
             "--as-found" => is_reduced = false,
             "--interpreter" => campaign.native = None,
             "--baseline" => campaign.native = Some(CodeTier::Baseline),

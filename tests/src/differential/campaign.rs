@@ -144,7 +144,6 @@ pub struct Failure {
     pub seed: u64,
     /// Index of the program in the batch.
     pub index: usize,
-    /// The batch.
     pub batch: Batch,
     /// What differs.
     pub difference: Difference,

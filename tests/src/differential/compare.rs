@@ -27,7 +27,6 @@ pub struct Equal {
     pub restarted: Option<BailoutReason>,
     /// The address unknown to native code that caused a bailout, if any.
     pub seen: Option<Seen>,
-    /// Debug output.
     pub debug: Vec<String>,
 }
 

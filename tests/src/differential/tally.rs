@@ -15,7 +15,6 @@ pub struct KindTally {
     pub cycles: u64,
     /// Guest cycles in native code.
     pub native_cycles: u64,
-    /// Outcomes.
     pub outcomes: BTreeMap<String, u64>,
     /// Reasons of bailouts.
     pub restarts: BTreeMap<&'static str, u64>,

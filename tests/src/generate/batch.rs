@@ -28,7 +28,6 @@ const _: () = assert!(BACK < FIRST_OWN);
 pub struct Shape {
     /// Start of the code segment.
     pub text: u64,
-    /// Its symbols.
     pub symbols: Symbols,
     /// How the start selects a program.
     pub selection: Selection,

@@ -30,7 +30,6 @@ pub struct Campaign {
 pub struct Different {
     /// Its number.
     pub number: u64,
-    /// The scenario.
     pub scenario: Scenario,
     /// What differs.
     pub difference: Difference,

@@ -53,7 +53,6 @@ pub enum Who {
 }
 
 impl Who {
-    /// All tiers.
     pub const ALL: [Self; 3] = [Self::Full, Self::Baseline, Self::Interpreter];
 
     /// The generator of its code.
@@ -82,7 +81,6 @@ pub struct Verdict {
 /// The common verdict, and statistics of the native tier.
 #[derive(Clone, Debug)]
 pub struct Agreed {
-    /// The verdict.
     pub verdict: Verdict,
     /// Cycles in native code, by the full compile.
     pub native_cycles: u64,

@@ -70,7 +70,6 @@ pub struct Image {
 /// All images.
 #[derive(Debug)]
 pub struct Images {
-    /// The actors.
     pub actors: Vec<Image>,
     /// Code without an ELF, padded to the end of a second page.
     pub routines: Bytes,

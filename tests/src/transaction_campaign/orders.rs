@@ -49,7 +49,6 @@ pub(super) const fn register(register: Register, plus: u32) -> u64 {
 }
 
 impl Verb {
-    /// All verbs.
     pub const ALL: [Self; 21] = [
         Self::End,
         Self::Call,

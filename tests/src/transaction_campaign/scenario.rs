@@ -69,7 +69,6 @@ pub struct Scenario {
     pub newest: u32,
     /// Scripts, each with its own input.
     pub groups: Vec<Group>,
-    /// Cell deps.
     pub deps: Vec<Cell>,
     /// Data of each input's cell.
     pub inputs: Vec<Cell>,
@@ -77,9 +76,7 @@ pub struct Scenario {
     pub outputs: Vec<Cell>,
     /// The witnesses after the first one, which has the orders.
     pub witnesses: Vec<Cell>,
-    /// Lists of orders.
     pub lists: Vec<Vec<Order>>,
-    /// Cycle limit.
     pub limit: Limit,
     /// Lines of debug output that trigger a pause.
     pub pauses: BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! A block of the chain with all that its scripts may look at.
+//! A block of the chain with all data that its scripts may read.
 
 use std::time::{Duration, Instant};
 
@@ -8,28 +8,27 @@ use ckb_types::{H256, core::TransactionView};
 
 use crate::{commands::of_chain, failure::Failure, limits::UNSETTLED_MAX};
 
-/// A block.
 pub(super) struct Fetched {
     pub(super) number: u64,
     pub(super) hash: H256,
     pub(super) parent: H256,
     pub(super) epoch: u64,
-    /// Those whose scripts run: all but the first one; none of the first block.
+    /// Transactions whose scripts run: all but the cellbase; none of the genesis block.
     pub(super) transactions: Vec<Prepared>,
     pub(super) took: Duration,
 }
 
-/// A transaction, ready to be verified.
+/// A transaction, ready for verification.
 pub(super) struct Prepared {
     pub(super) hash: H256,
-    /// In its block.
+    /// Index in its block.
     pub(super) index: usize,
-    /// Cycles, as the node says.
+    /// Cycles that the node reports.
     pub(super) cycles: Option<u64>,
     pub(super) json: Vec<u8>,
 }
 
-/// Gets a block and what its transactions use. A chain that is reorganised meanwhile is asked again.
+/// Fetches a block and the transactions that it uses. Retries if the chain reorganises in the process.
 pub(super) async fn fetch(node: ChainNode, number: u64) -> Result<Fetched, Failure> {
     let begun = Instant::now();
     let mut block = block_at(&node, number).await?;
@@ -63,14 +62,14 @@ async fn block_at(node: &ChainNode, number: u64) -> Result<CheckedBlock, Failure
 }
 
 async fn prepared(node: &ChainNode, number: u64, block: &CheckedBlock) -> Result<Vec<Prepared>, Failure> {
-    // Nobody verifies the first block.
+    // Nodes do not verify the first block.
     if number == 0 {
         return Ok(Vec::new());
     }
     let transactions = block.view.transactions();
     let scripts = transactions.iter().enumerate().skip(1);
     let used: Vec<H256> = scripts.clone().flat_map(|(_, it)| sources(it)).collect();
-    // All at once. What fails here fails again below, where it has a place.
+    // Prefetches all at once. Whatever fails here fails again below, where the error has context.
     let _ = node.transactions(&used).await;
     let mut all = Vec::with_capacity(transactions.len());
     for (index, transaction) in scripts {
@@ -85,7 +84,7 @@ async fn prepared(node: &ChainNode, number: u64, block: &CheckedBlock) -> Result
     Ok(all)
 }
 
-/// A block's transactions are all the node's: what it does not know of them is its failure.
+/// The node has all transactions of a block: an unknown one is the node's failure.
 fn lost(error: ResolveError) -> Failure {
     match error {
         ResolveError::ChainNode(error @ NodeError::Unknown { .. }) => Failure::Service(error.into()),

@@ -1,4 +1,4 @@
-//! What a replay tells: a line for each block, what differs, and the whole.
+//! Output of a replay: a line for each block, the differences, and a summary.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -16,29 +16,28 @@ use crate::{
     output::verdict::{Outcome, Verdict, without_dead_link},
 };
 
-/// A transaction.
 #[derive(Debug, Serialize)]
 pub(super) struct RunShape {
     hash: String,
-    /// In its block.
+    /// Index in its block.
     index: usize,
     outcome: Outcome,
     error: Option<String>,
     cycles: u64,
-    /// As the node says.
+    /// Cycles that the node reports.
     node_cycles: Option<u64>,
     native_cycles: u64,
     interpreted_cycles: u64,
-    /// Why native code was left, of each group that did.
+    /// Why native code bailed out, for each group that did.
     restarted: Vec<String>,
-    /// Whether verdict and cycles are the node's.
+    /// Whether verdict and cycles match the node's.
     is_same: bool,
 }
 
 impl RunShape {
     pub(super) fn new(hash: &H256, index: usize, verdict: &Verdict, node_cycles: Option<u64>) -> Self {
         let sum = |of: fn(&output::verdict::Group) -> u64| verdict.groups.iter().map(of).sum();
-        // What is in a block was accepted by all who have it.
+        // Every node accepted the transactions in a block.
         let is_accepted = verdict.outcome == Outcome::Ok;
         Self {
             hash: format!("{hash:#x}"),
@@ -54,12 +53,12 @@ impl RunShape {
         }
     }
 
-    /// Whether all of it ran in native code.
+    /// Whether it ran entirely in native code.
     fn is_native(&self) -> bool {
         self.interpreted_cycles == 0
     }
 
-    /// What differs.
+    /// Describes the difference.
     fn difference(&self, node: &str) -> String {
         let what = match (&self.error, self.node_cycles) {
             (Some(error), _) => format!("the chain has accepted it, but {}", without_dead_link(error)),
@@ -74,7 +73,6 @@ impl RunShape {
     }
 }
 
-/// A block.
 #[derive(Debug, Serialize)]
 pub(super) struct BlockShape {
     kind: &'static str,
@@ -86,7 +84,7 @@ pub(super) struct BlockShape {
     native_cycles: u64,
     interpreted_cycles: u64,
     differences: usize,
-    /// Transactions whose scripts ran in native code alone.
+    /// Transactions whose scripts ran in native code only.
     native_transactions: usize,
     fetch_ms: u64,
     verify_ms: u64,
@@ -124,7 +122,7 @@ impl BlockShape {
         print(self, is_json, || self.to_text(node))
     }
 
-    /// Forgets its transactions, which have been told.
+    /// Drops its transactions, which have been reported.
     pub(super) fn forget(&mut self) {
         self.transactions = Vec::new();
     }
@@ -147,7 +145,7 @@ impl BlockShape {
     }
 }
 
-/// The line of a transaction that was not all native.
+/// The line of a transaction that did not run entirely in native code.
 fn interpreted(run: &RunShape) -> String {
     let why = if run.restarted.is_empty() {
         String::new()
@@ -163,7 +161,7 @@ fn interpreted(run: &RunShape) -> String {
     )
 }
 
-/// A block that is no longer in the chain.
+/// A block that left the chain.
 #[derive(Debug, Serialize)]
 pub(super) struct ReorganisedShape {
     kind: &'static str,
@@ -187,7 +185,6 @@ impl ReorganisedShape {
     }
 }
 
-/// The whole.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct SummaryShape {
     kind: &'static str,
@@ -195,13 +192,13 @@ pub(super) struct SummaryShape {
     to: u64,
     blocks: usize,
     transactions: usize,
-    /// Transactions whose scripts ran in native code alone.
+    /// Transactions whose scripts ran in native code only.
     native_transactions: usize,
     cycles: u64,
     native_cycles: u64,
     interpreted_cycles: u64,
     pub(super) differences: usize,
-    /// Blocks that were told of and are no longer in the chain.
+    /// Reported blocks that left the chain.
     pub(super) reorganised: u64,
     fetch_ms: u64,
     verify_ms: u64,
@@ -212,7 +209,6 @@ impl SummaryShape {
         Self { kind: "summary", from, to, ..Self::default() }
     }
 
-    /// Adds a block.
     pub(super) fn add(&mut self, block: &BlockShape) {
         self.blocks += 1;
         self.transactions += block.count;
@@ -247,7 +243,7 @@ impl SummaryShape {
     }
 }
 
-/// A word that may have colour, and what others chose, which may not.
+/// A word that may have colour, followed by untrusted text, which may not.
 fn printable_but(word: &str, rest: &str) -> String {
     format!("{word}{}", printable(rest))
 }
@@ -256,7 +252,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Prints one line for programs, or text for people.
+/// Prints JSON for programs, or text for people.
 fn print(shape: &impl Serialize, is_json: bool, text: impl FnOnce() -> String) -> Result<(), Failure> {
     if is_json { json::print(shape) } else { output::print(text().as_bytes()) }
 }

@@ -1,4 +1,4 @@
-//! What a server holds, has run and can do: upload, ls, stat, health, capabilities, top.
+//! A server's contents, past runs and capabilities: upload, ls, stat, health, capabilities, top.
 
 use std::fmt::{Debug, Write as _};
 
@@ -21,7 +21,7 @@ use crate::{
     remote::status::{self, Problem},
 };
 
-/// Services that a server may have, as its health names them; the first stands for all.
+/// Names of possible services in health checks; the first stands for all.
 const SERVICES: [&str; 7] = [
     "",
     "antares.v1.CompilerService",
@@ -32,12 +32,12 @@ const SERVICES: [&str; 7] = [
     "antares.v1.ProfileService",
 ];
 
-/// What `antares stat` tells of a script.
+/// Output of `antares stat`.
 #[derive(Debug)]
 pub(crate) struct Stat {
     /// None if it is not stored.
     pub(crate) size_bytes: Option<u64>,
-    /// Cycles and runs that the server remembers.
+    /// Recorded cycles and runs.
     pub(crate) ran: (u64, u64),
 }
 
@@ -47,17 +47,17 @@ pub(crate) fn call<T>(message: T) -> Call<T> {
     call
 }
 
-/// What a server says of its services.
+/// Health of a server's services.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// Each service, by name, and whether it serves; `all` is the server as a whole.
+    /// Each service by name, and whether it serves; `all` is the server as a whole.
     pub(crate) services: Vec<(&'static str, bool)>,
-    /// Whether all of it does.
+    /// Whether all services serve.
     pub(crate) is_serving: bool,
 }
 
 impl Server {
-    /// Answers of `work`, whose statuses are failures.
+    /// Runs `work` and converts its status on failure.
     pub(crate) fn request<T>(
         &self,
         work: impl AsyncFnOnce(Connection) -> Result<T, Status>,
@@ -68,23 +68,23 @@ impl Server {
         })
     }
 
-    /// Stores a script there. Gives whether it was there before.
+    /// Stores a script there. Returns whether it already existed.
     pub(crate) fn upload(&self, elf: &[u8]) -> Result<bool, Failure> {
         self.request(async |channel| upload(channel, elf).await.map(|answer| answer.already_stored))
     }
 
-    /// Scripts that were run there lately, most cycles first: digest (empty for transactions), cycles, runs.
+    /// Scripts that ran there recently, most cycles first: digest (empty for transactions), cycles, runs.
     pub(crate) fn list(&self, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Failure> {
         self.request(async |channel| list(channel, window_ms).await)
     }
 
-    /// What the server knows of a script.
+    /// The server's information on a script.
     pub(crate) fn stat(&self, script: Sha256Digest) -> Result<Stat, Failure> {
         self.request(async |channel| {
             let script_sha256 = script.to_string();
             let asked = call(v1::GetScriptRequest { script_sha256: script_sha256.clone() });
             let size_bytes = match CompilerServiceClient::new(channel.clone()).get_script(asked).await {
-                // The rest is not taken.
+                // The rest is not read.
                 Ok(parts) => match parts.into_inner().message().await?.and_then(|first| first.part) {
                     Some(Part::Header(header)) => Some(header.size_bytes),
                     Some(Part::Chunk(_)) | None => None,
@@ -97,7 +97,7 @@ impl Server {
         })
     }
 
-    /// What each of the server's services says of itself, and whether all of them serve.
+    /// Health of each service, and whether all serve.
     pub(crate) fn health(&self) -> Result<Health, Failure> {
         self.request(async |channel| {
             let (mut services, mut is_serving) = (Vec::new(), false);
@@ -105,7 +105,7 @@ impl Server {
                 let asked = call(HealthCheckRequest { service: service.to_owned() });
                 let status = match HealthClient::new(channel.clone()).check(asked).await {
                     Ok(answer) => answer.into_inner().status(),
-                    // It has no such service.
+                    // The server has no such service.
                     Err(status) if Problem::of(&status) == Problem::NoSuchName => continue,
                     Err(status) => return Err(status),
                 };
@@ -117,7 +117,7 @@ impl Server {
         })
     }
 
-    /// Versions, limits and the fence of the server's services, as text.
+    /// Versions, limits and sandbox layers of the server's services, as text.
     pub(crate) fn capabilities(&self) -> Result<String, Failure> {
         self.request(async |channel| {
             let mut text = String::new();
@@ -138,7 +138,7 @@ impl Server {
         })
     }
 
-    /// The functions that cost most, of one script or of everything that the server ran.
+    /// The most expensive functions, of one script or of everything that the server ran.
     pub(crate) fn top(&self, request: v1::TopFunctionsRequest) -> Result<v1::TopFunctionsResponse, Failure> {
         self.request(async |channel| {
             let mut client = ProfileServiceClient::new(channel);
@@ -146,7 +146,7 @@ impl Server {
         })
     }
 
-    /// What kind of server is at this address, where a call met none of its kind.
+    /// Identifies the server at this address after a call that it does not support.
     pub(super) async fn misunderstood(&self, wanted: &str, channel: Connection) -> Failure {
         let asked = call(v1::GetCompilerCapabilitiesRequest {});
         let there = match CompilerServiceClient::new(channel).get_capabilities(asked).await {
@@ -163,7 +163,7 @@ async fn list(channel: Connection, window_ms: Option<u64>) -> Result<Vec<v1::Pro
     Ok(ProfileServiceClient::new(channel).list_profiles(asked).await?.into_inner().scripts)
 }
 
-/// An answer, unless the server has no such service.
+/// A response; none if the server has no such service.
 fn present<T>(answer: Result<Response<T>, Status>) -> Result<Option<T>, Status> {
     match answer {
         Ok(answer) => Ok(Some(answer.into_inner())),
@@ -189,7 +189,7 @@ fn print_listing(
     }
 }
 
-/// The fields of a message without messages in it, a line each.
+/// The fields of a message without nested messages, one per line.
 fn fields(message: &impl Debug) -> Vec<String> {
     let text = format!("{message:#?}");
     let lines = text.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(','));

@@ -1,4 +1,4 @@
-//! What a server stores, as its operator sees and changes it: ls --stored, rm, pin, unpin.
+//! Operations on a server's store: ls --stored, rm, pin, unpin.
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, StoredKind, store_service_client::StoreServiceClient};
@@ -11,7 +11,7 @@ fn kind(is_artifact: bool) -> i32 {
 }
 
 impl Server {
-    /// Everything of a kind, by key.
+    /// All entries of a kind, by key.
     pub(crate) fn list_stored(&self, artifacts: bool) -> Result<Vec<v1::StoredEntry>, Failure> {
         self.request(async |channel| {
             let mut client = StoreServiceClient::new(channel);
@@ -29,7 +29,7 @@ impl Server {
         })
     }
 
-    /// Removes a script and its artifacts, or an artifact. Gives how many entries are gone.
+    /// Removes a script and its artifacts, or an artifact. Returns the number of removed entries.
     pub(crate) fn remove_stored(&self, artifact: bool, key: Sha256Digest) -> Result<u32, Failure> {
         self.request(async |channel| {
             let asked = call(v1::RemoveStoredRequest { kind: kind(artifact), key: key.to_string() });
@@ -37,7 +37,7 @@ impl Server {
         })
     }
 
-    /// Pins or unpins; whether it is stored.
+    /// Pins or unpins an entry; returns whether it is stored.
     pub(crate) fn pin_stored(
         &self,
         artifact: bool,

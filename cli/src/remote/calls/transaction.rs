@@ -1,4 +1,4 @@
-//! A transaction on its way to a server: large cells go by digest, and are uploaded where they are missing.
+//! Sends a transaction to a server: large cells by digest, with uploads of those it lacks.
 
 use std::time::Duration;
 
@@ -16,11 +16,10 @@ use tonic::{Request as Call, Status};
 
 use super::{ANSWER_BYTES_MAX, upload, uploads};
 
-/// Data of a cell from which on it goes by digest, bytes. A transaction is asked about once: what is small is
-/// sent sooner than asked for.
+/// Minimum cell data to send by digest, bytes. Sending smaller data takes less time than a query.
 const REFERENCE_BYTES_MIN: usize = 16 << 10;
 
-/// Has the transaction in `request`, which is JSON, verified.
+/// Verifies the JSON transaction in `request`.
 pub(super) async fn verify(
     channel: &Connection,
     request: v1::VerifyTransactionRequest,
@@ -55,14 +54,14 @@ pub(super) async fn verify(
     by_digest_first(ask, async |status| uploaded(status, upload_lacking(channel, &blobs)).await).await
 }
 
-/// Uploads what is missing there. Where no uploads are taken, the data goes along.
+/// Uploads missing data. Sends it inline if uploads are not accepted.
 async fn upload_lacking(channel: &Connection, blobs: &Blobs) -> Result<Naming, Status> {
     let send = |data: Bytes| async move { upload(channel.clone(), &data).await.map(|_| Naming::Digest) };
     let uploaded = blobs.upload_missing_blobs(|| uploads(channel.clone()), send).await;
     Ok(uploaded.unwrap_or(Naming::Inline))
 }
 
-/// The transaction in molecule encoding; none if it is none: then the server says what is wrong with it.
+/// The transaction in molecule encoding; none if it is malformed: the server then reports the error.
 fn fields(json: &[u8]) -> Option<v1::TransactionFields> {
     let mock = Mock::from_json(json).ok()?;
     let mock = mock.as_ckb();
@@ -74,7 +73,7 @@ fn fields(json: &[u8]) -> Option<v1::TransactionFields> {
         data_sha256: None,
     };
     let info = &mock.mock_info;
-    // A header under a hash that is made up has no other form.
+    // No other form can express a header under an invented hash.
     if info.header_deps.iter().any(|header| header.hash() != header.data().calc_header_hash()) {
         return None;
     }

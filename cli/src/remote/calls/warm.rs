@@ -1,4 +1,4 @@
-//! Compiles on a server that nobody waits for: warm.
+//! Compiles on a server in advance: warm.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     remote::status::{self, Problem, is_passing},
 };
 
-/// A server that is busy is waited for: that is what nobody waits for is for.
+/// Waits for a busy server: advance compiles are not urgent.
 const PATIENT: Retry = Retry {
     attempts_max: 20,
     pause_min: Duration::from_millis(200),
@@ -21,25 +21,24 @@ const PATIENT: Retry = Retry {
     is_spread: false,
 };
 
-/// A script to be compiled.
+/// A script to compile.
 #[derive(Clone, Debug)]
 pub(crate) struct Cold {
-    /// What it is called.
+    /// Displayed name.
     pub(crate) name: String,
-    /// Its digest.
     pub(crate) script: Sha256Digest,
-    /// Its bytes, if they are at hand.
+    /// Its bytes, if available.
     pub(crate) elf: Option<Vec<u8>>,
-    /// Whether nobody named it: it was found in a store, where data of cells lies beside scripts.
+    /// Whether it was found rather than named: stores also contain cell data.
     pub(crate) is_found: bool,
 }
 
-/// What became of it.
+/// Result of a compile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Warmed {
-    /// It was compiled before.
+    /// It was already compiled.
     Hit,
-    /// It was compiled now, in so many milliseconds.
+    /// It was compiled now, in this many milliseconds.
     Compiled(u64),
 }
 
@@ -73,8 +72,8 @@ async fn compile(channel: &Connection, cold: &Cold, options: CompileOptions) -> 
 }
 
 impl Server {
-    /// Compiles all of `cold`, `at_once` at a time, and tells `each` what became of it. An answer about one
-    /// script is no failure.
+    /// Compiles all of `cold`, `at_once` at a time, and passes each result to `each`. A failed script is not
+    /// a failure of the call.
     pub(crate) fn warm(
         &self,
         cold: Vec<Cold>,

@@ -1,4 +1,4 @@
-//! Verifications between the command's own types and those on the wire.
+//! Converts verifications between the command's types and the wire format.
 
 use antares_abi::Sha256Digest;
 use antares_pool::job::{self, VerifyOutcome};
@@ -12,7 +12,7 @@ use crate::{
     output::verdict::{self, Interpreted, Verdict},
 };
 
-/// The call that verifies what `request` says.
+/// The call that verifies `request`.
 pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest {
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     v1::VerifyTransactionRequest {
@@ -46,7 +46,7 @@ fn group((kind, cell): (job::GroupKind, job::CellName)) -> v1::ScriptGroup {
     v1::ScriptGroup { kind: kind.into(), cell: Some(cell) }
 }
 
-/// The verdict of an answer.
+/// The verdict of a response.
 pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result<Verdict> {
     let outcome = match response.outcome() {
         v1::VerifyOutcome::DeadlineExceeded => {
@@ -66,12 +66,12 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     Ok(Verdict { interpreted, reported, ..verdict })
 }
 
-/// Why programs were run by the interpreter, each reason once.
+/// Distinct reasons why the interpreter ran programs.
 pub(crate) fn fallbacks(response: &v1::VerifyTransactionResponse) -> Vec<&str> {
     let mut reasons: Vec<&str> = response.programs.iter().map(|program| &*program.fallback).collect();
     reasons.sort_unstable();
     reasons.dedup();
-    // What the compiler refuses is no trouble: it may be no program at all.
+    // A refusal by the compiler is normal: the data may not be a program.
     reasons.retain(|reason| !matches!(*reason, "" | "compile_refused"));
     reasons
 }

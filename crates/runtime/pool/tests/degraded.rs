@@ -24,7 +24,7 @@ fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
                 instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
             ];
             let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-            // SAFETY: numbers only.
+            // SAFETY: the arguments are numbers.
             assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
             // SAFETY: the kernel copies 4 instructions from `program`, which has that many.
             let answer =

@@ -54,7 +54,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs `test` in a thread where `lie` is told, as it is to all that the thread starts.
+/// Runs `test` in a thread where `lie` applies, also for everything that the thread starts.
 fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -77,7 +77,7 @@ fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
             ];
             let filter = libc::sock_fprog { len: 6, filter: program.as_mut_ptr() };
             if !is_root() {
-                // SAFETY: numbers only.
+                // SAFETY: the arguments are numbers.
                 assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
             }
             // SAFETY: the kernel copies 6 instructions from `program`, which has that many.
@@ -121,8 +121,8 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
             continue;
         }
         where_it_is_reported(lie, 0, || match start(1, &[]) {
-            // What every supported host can do is an error that names the layer; what it may lack is refused
-            // by name.
+            // For a layer that every supported host has, the error names it; an optional layer is refused by
+            // name.
             Err(error @ (PoolError::NotReady { .. } | PoolError::LayersMissing { .. })) => {
                 println!("{}: {error}", lie.layer);
                 assert!(error.to_string().contains(lie.layer.name()), "{}: {error}", lie.layer);

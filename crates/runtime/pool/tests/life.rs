@@ -178,7 +178,7 @@ fn deaths_are_distinguished() {
         let verdict = attempt(&pool, "run", name, &[]);
         assert!(matches!(verdict, Verdict::FalseReport { .. }), "{name}: {verdict:?}");
     }
-    // 100 GiB do not fit; the allocator's abort is a forbidden call for a run worker.
+    // 100 GiB exceed the limit; the allocator's abort is a forbidden call for a run worker.
     let verdict = attempt(&pool, "load", "allocate", &[]);
     assert!(hostile::is_violation(&verdict), "{verdict:?}");
     assert_works(&pool);

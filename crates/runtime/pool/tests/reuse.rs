@@ -35,7 +35,7 @@ fn a_worker_that_stays_does_the_next_job_of_its_kind() {
     let first = stay(&pool);
     assert_eq!((first.len(), pool.stats().resting, pool.stats().busy), (1, 1, 0));
     assert_eq!(stay(&pool), first);
-    // Another tenant with the same script gets another worker, and so does another script.
+    // Another tenant with the same script gets another worker; so does another script.
     let other = pool.of_tenant("other");
     assert_eq!(stay(&other).len(), 2);
     assert_eq!(stay(&other).len(), 2);

@@ -1,4 +1,4 @@
-//! Faults outside native code: the process dies of them as it would without our handlers.
+//! Faults outside native code end the process as they would without our handlers.
 
 use std::{
     os::unix::process::ExitStatusExt,

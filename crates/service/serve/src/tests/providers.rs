@@ -1,4 +1,4 @@
-//! Tokens and key sets in the shapes of Keycloak, Okta, Entra and Kubernetes, with the rules for them.
+//! Tokens and key sets of Keycloak, Okta, Entra and Kubernetes, with their rules.
 
 use antares_config::{CallerRole, ConfigFile, Role};
 use aws_lc_rs::{
@@ -92,7 +92,7 @@ fn entra(name: &'static str, more: Value, caller: Expected) -> Case {
         "idtyp": "app", "oid": "o", "rh": "1.A", "sub": "o", "tid": "t", "uti": "u", "ver": "2.0",
     });
     claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    // Its keys name no algorithm.
+    // Its keys do not name an algorithm.
     let key = json!({ "kid": "en", "use": "sig", "x5t": "en", "x5c": ["MIIC"], "cloud_instance_name": "c", "issuer": "i" });
     Case { name, key, claims, rules: ENTRA, caller }
 }

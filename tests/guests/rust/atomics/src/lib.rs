@@ -1,4 +1,4 @@
-//! What LLVM calls for atomic changes of a word where the machine has no such instructions: a script has one thread.
+//! LLVM's helpers for atomic operations without atomic instructions: a script has one thread.
 #![no_std]
 
 macro_rules! changes {
@@ -9,7 +9,7 @@ macro_rules! changes {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(at: *mut u64, by: u64) -> u64 {
             let change: fn(u64, u64) -> u64 = $change;
-            // SAFETY: as the function's own precondition says.
+            // SAFETY: by the function's own precondition.
             unsafe { at.replace(change(at.read(), by)) }
         }
     )*};
@@ -29,7 +29,7 @@ changes! {
 /// `at` points to a word that may be read and written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __sync_val_compare_and_swap_8(at: *mut u64, old: u64, new: u64) -> u64 {
-    // SAFETY: as the function's own precondition says.
+    // SAFETY: by the function's own precondition.
     unsafe {
         let found = at.read();
         if found == old {

@@ -18,7 +18,7 @@ use ckb_std::{default_alloc, entry, env};
 entry!(main);
 default_alloc!();
 
-/// Numbers that look drawn.
+/// Pseudorandom numbers.
 struct Numbers(u64);
 
 impl Iterator for Numbers {
@@ -74,7 +74,7 @@ fn counted(numbers: &mut Numbers) -> u64 {
         + seen.range(8..24).count() as u64
 }
 
-/// Shortest ways through a graph that is made of the numbers.
+/// Shortest paths through a pseudorandom graph.
 fn shortest(numbers: &mut Numbers) -> u64 {
     const NODES: usize = 40;
     let edges: Vec<[(usize, u64); 3]> = (0..NODES)

@@ -1,5 +1,5 @@
-//! Formatting, parsing and trait objects: shapes that print themselves, and numbers that are printed and read again in every
-//! base. The last argument is the number of rounds; prints the last line that it made.
+//! Formatting, parsing and trait objects: shapes that print themselves, and numbers printed and parsed in
+//! every base. The last argument is the number of rounds; prints the last line that it built.
 #![no_std]
 #![no_main]
 
@@ -111,7 +111,7 @@ fn start() -> Box<dyn Shape> {
     Box::new(Group(Vec::from(shapes)))
 }
 
-/// Prints `number` in four ways and reads it again.
+/// Prints `number` in four ways and parses it again.
 fn there_and_back(number: u64, line: &mut String) -> bool {
     line.clear();
     let printed = write!(line, "{number} {number:#034b} {number:x} {:e}", number >> 1);

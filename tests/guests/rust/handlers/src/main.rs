@@ -1,5 +1,5 @@
-//! A small machine whose instructions are functions that a table names: each may panic, by bounds, by overflow, by `expect`.
-//! The last argument is the number of rounds; `bounds`, `overflow`, `expect` or `divide` before it make the last round panic so.
+//! A small machine whose instructions are functions in a table, each of which may panic. The last argument is
+//! the number of rounds; `bounds`, `overflow`, `expect` or `divide` before it makes the last round panic.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ use ckb_std::{default_alloc, entry, env};
 entry!(main);
 default_alloc!();
 
-/// What a program works on.
+/// State of a program.
 struct State {
     stack: Vec<u64>,
     memory: [u64; 32],
@@ -91,7 +91,7 @@ fn run(program: &[(u8, u8)]) -> (u64, u32) {
     (state.pop(), state.steps)
 }
 
-/// Counts down in `memory[0]` and mixes in `memory[1]`; `last` is what it does in the end.
+/// Counts down in `memory[0]` and mixes in `memory[1]`; `last` is its final part.
 fn program(turns: u8, last: &[(u8, u8)]) -> Vec<(u8, u8)> {
     let mut program = Vec::from([(0, turns), (6, 0), (0, 7), (6, 1)]);
     program.extend([(5, 1), (3, 4), (9, 13), (0, 200), (1, 0), (8, 0), (4, 9), (1, 0), (6, 1), (7, 10)]);

@@ -1,4 +1,4 @@
-//! A pairing over the curve BN254, as verifiers of zero-knowledge proofs compute it: that it is bilinear is checked.
+//! A pairing over the curve BN254, as in verifiers of zero-knowledge proofs; checks that it is bilinear.
 #![no_std]
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A lock: the first witness of its group holds what its arguments are the hash of. With an argument it is its own bench:
-//! so many witnesses are built with molecule, read again, hashed and compared.
+//! A lock: its group's first witness contains the preimage of the hash in its arguments. With an argument, it
+//! is a benchmark: it builds this many witnesses, then parses, hashes and compares them.
 #![no_std]
 #![no_main]
 
@@ -45,7 +45,7 @@ impl From<SysError> for Refusal {
     }
 }
 
-/// The lock field of `witness` must be what `hash` is the hash of.
+/// The lock field of `witness` must be the preimage of `hash`.
 fn check(witness: WitnessArgsReader<'_>, hash: &[u8]) -> Result<(), Refusal> {
     let preimage = witness.lock().to_opt().ok_or(Refusal::NoPreimage)?;
     if blake2b_256(preimage.raw_data()) == *hash { Ok(()) } else { Err(Refusal::OtherHash) }
@@ -57,7 +57,7 @@ fn unlock() -> Result<i8, Refusal> {
     Ok(0)
 }
 
-/// Witnesses of growing length, each taken apart again; the last of each round has a byte of its lock changed.
+/// Witnesses of growing length, each parsed again; the last one of each round has a changed byte in its lock.
 fn repeat(rounds: u32) -> Result<i8, Refusal> {
     let mut sum = 0_u8;
     for round in 0..rounds {
@@ -73,7 +73,7 @@ fn repeat(rounds: u32) -> Result<i8, Refusal> {
             let read = WitnessArgsReader::from_slice(&bytes).map_err(|_| Refusal::NotMolecule)?;
             check(read, &hash)?;
             if length > 100 {
-                // Behind the header of the table and the length of the field.
+                // After the header of the table and the length of the field.
                 bytes[20 + round as usize % length] ^= 1;
                 let read = WitnessArgsReader::from_slice(&bytes).map_err(|_| Refusal::NotMolecule)?;
                 sum = sum.wrapping_add(check(read, &hash).map_or_else(|refusal| refusal as u8, |()| 0));
