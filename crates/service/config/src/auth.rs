@@ -10,31 +10,31 @@ use crate::{check::Checker, section::section};
 section! {
 /// Who may call.
 "auth": RawAuth {
-    /// The keys of the issuer of tokens: a JWKS file, or the issuer's `jwks_uri` (`https://...`), which is read
-    /// again every five minutes, and for an unknown key; empty for no tokens.
+    /// Keys of the token issuer: a JWKS file, or the issuer's `jwks_uri` (`https://...`), which is read every
+    /// five minutes and when a token names an unknown key; empty disables tokens.
     jwks: text;
-    /// PEM file with the authorities of that URL; empty for those of the system.
+    /// PEM file with the certificate authorities of that URL; empty uses those of the system.
     jwks_ca: file;
     /// Issuer (`iss`) that tokens must name.
     issuer: text;
-    /// Audiences, one of which tokens must be for (`aud`).
+    /// Accepted audiences (`aud`); a token must have one of them.
     audiences: list;
-    /// Who is which tenant with which roles; the first rule that fits counts.
+    /// Rules that map callers to tenants and roles; the first match applies.
     rules: rules;
 }
 }
 
 section! {
-/// Who is which tenant with which roles.
+/// Maps callers to a tenant and roles.
 "auth.rules": RawRule {
-    /// Fits certificates with such a name: a URI or DNS name, in which one `*` stands for anything.
+    /// Matches certificates with this URI or DNS name; one `*` matches anything.
     certificate: text;
-    /// Fits tokens with such a subject (`sub`), or such a `claim`.
+    /// Matches tokens with this subject (`sub`), or this value of `claim`.
     token: text;
-    /// The claim instead of `sub`: a name such as `azp`, or a JSON pointer such as `/realm_access/roles`. Of a
-    /// list, one item must fit.
+    /// The claim instead of `sub`: a name such as `azp`, or a JSON pointer such as `/realm_access/roles`. One
+    /// item of a list must match.
     claim: text;
-    /// The tenant; `*` for what the `*` above met.
+    /// The tenant; `*` stands for the text that the `*` above matched.
     tenant: text;
     /// Some of `upload`, `compile`, `execute`, `profile`, `admin`.
     roles: list;
@@ -307,11 +307,11 @@ impl FromIterator<CallerRole> for Roles {
 section! {
 /// Operators in addition to those of `[auth]`.
 "admin": RawAdmin {
-    /// Socket (a file that this user alone may open) whose callers have the role admin, with or without
-    /// `[auth]`: `--server unix:///run/antares/admin.sock`. Empty for none.
+    /// Unix socket that only this user may open; its callers have the role admin, with or without `[auth]`:
+    /// `--server unix:///run/antares/admin.sock`. Empty for none.
     socket: folder_or_none;
-    /// Where nobody is asked who calls: whether everybody on the loopback network has the role admin. A proxy
-    /// on this machine makes everybody such a peer.
+    /// Without authentication: whether all callers from the loopback network have the role admin. A proxy on
+    /// this machine makes every caller such a peer.
     loopback: flag;
 }
 }

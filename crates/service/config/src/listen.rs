@@ -41,14 +41,15 @@ section! {
 ) {
     /// Address and port for gRPC; port 0 takes a free one.
     address: address = "127.0.0.1:50051".to_owned();
-    /// Accept an address beyond loopback without encryption, or without asking anybody who they are.
+    /// Allow an address beyond loopback without encryption or without authentication.
     allow_open: flag;
-    /// Calls in progress at once, and as many connections; more calls get RESOURCE_EXHAUSTED. Health checks do
-    /// not count. A peer (an IPv4 address, or an IPv6 network of 64 bits) may have three quarters of the calls
-    /// and a quarter of the connections, each of its tenants half. The last eighth is for peers that have few.
+    /// Maximum concurrent calls, and as many connections; further calls get RESOURCE_EXHAUSTED. Health checks
+    /// do not count. A peer (an IPv4 address or an IPv6 /64 network) may use three quarters of the calls and
+    /// a quarter of the connections, and each of its tenants half of that. The last eighth is reserved for
+    /// peers that use few.
     calls_max: count = 1_024;
-    /// Bytes of requests that are being received or worked at, over all connections; more get
-    /// RESOURCE_EXHAUSTED. One peer may have half. The last eighth is for peers that have few.
+    /// Maximum bytes of requests in progress, over all connections; further requests get RESOURCE_EXHAUSTED.
+    /// One peer may use half. The last eighth is reserved for peers that use few.
     request_bytes_max: positive = 256 * MIB;
     /// A connection without calls is closed after so long.
     fixed connection_idle_ms_max as connection_idle_max: time = 120_000;
@@ -56,9 +57,10 @@ section! {
     fixed keepalive_interval_ms as keepalive_interval: time = 20_000;
     /// A connection that does not answer a ping for so long is closed.
     fixed keepalive_timeout_ms as keepalive_timeout: time = 10_000;
-    /// At SIGTERM: how long health says NOT_SERVING before the listener closes; 0 for at once.
+    /// On SIGTERM: time for which health reports NOT_SERVING before the listener closes; 0 closes it
+    /// immediately.
     drain_delay_ms as drain_delay: pause = 500;
-    /// At SIGTERM: how long calls in progress may take to end.
+    /// On SIGTERM: time in which calls in progress may end.
     drain_grace_ms as drain_grace: time = 25_000;
 }
 }
@@ -128,9 +130,10 @@ section! {
 /// The listener for gRPC-web and JSON.
 "web": RawWeb {
     /// Address and port for gRPC-web and JSON over HTTP/1.1 and HTTP/2; port 0 takes a free one; empty for
-    /// none. `[tls]`, `[auth]` and the limits of `[listen]` hold for it, with as many connections again.
+    /// none. `[tls]`, `[auth]` and the limits of `[listen]` apply to it, with the same number of further
+    /// connections.
     address: text;
-    /// Whose pages may call, such as `"https://app.example.com"`; exact, and none by default.
+    /// Origins whose pages may call, such as `"https://app.example.com"`; exact, and none by default.
     origins: list;
 }
 }

@@ -9,9 +9,10 @@ use crate::{check::Checker, section::section};
 section! {
 /// The log of who did what.
 "audit": RawAudit {
-    /// File for a line of JSON for each call that needs a role; `stderr` for standard error; empty for none.
+    /// File that gets a line of JSON for each call that needs a role; `stderr` for standard error; empty for
+    /// none.
     target: text;
-    /// Whether calls are refused while their lines cannot be written.
+    /// Refuse calls while their audit lines cannot be written.
     required: flag;
 }
 }
@@ -45,7 +46,7 @@ impl RawAudit {
 section! {
 /// The HTTP listener of `/metrics`, `/healthz` and profiles.
 "metrics": RawMetrics {
-    /// Address and port for HTTP; port 0 takes a free one; empty switches it off.
+    /// Address and port for HTTP; port 0 takes a free one; empty disables it.
     address: text = "127.0.0.1:9464".to_owned();
     /// Host names under which `/` and `/debug/*` answer, in addition to `localhost` and IP addresses.
     hosts: list;
@@ -87,8 +88,7 @@ section! {
 "log": RawLog => Log {
     /// `text` or `json`.
     format as json: log_format = "text".to_owned();
-    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
-    /// `info,antares_pool=debug`.
+    /// Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,antares_pool=debug`.
     filter: log_filter = "info,opentelemetry=warn".to_owned();
 }
 }
@@ -100,10 +100,10 @@ section! {
     tls: ClientFiles,
 ) {
     /// OTLP over gRPC, such as `http://localhost:4317` or `https://collector:4317`; empty for
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or no traces. `OTEL_EXPORTER_OTLP_CERTIFICATE`, `_CLIENT_CERTIFICATE` and
-    /// `_CLIENT_KEY` name the files for TLS, `_HEADERS` what is sent along.
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or no traces. `OTEL_EXPORTER_OTLP_CERTIFICATE`, `_CLIENT_CERTIFICATE`
+    /// and `_CLIENT_KEY` name the files for TLS; `_HEADERS` adds headers.
     endpoint: text;
-    /// Share of calls that are traced where the caller has not decided, 0.0 to 1.0.
+    /// Share of calls to trace if the caller does not decide, 0.0 to 1.0.
     sample_ratio: share = 1.0;
 }
 }
@@ -138,9 +138,9 @@ impl RawTrace {
 }
 
 section! {
-/// Profiles that are sent to others: what was run since the last time, one for each script and tenant.
+/// Export of profiles: one for each script and tenant, with the runs since the last export.
 "profile_push": RawProfilePush {
-    /// Whether profiles go to `trace.endpoint`, as OTLP profiles (v1development).
+    /// Export profiles to `trace.endpoint` as OTLP profiles (v1development).
     otlp: flag;
 }
 }

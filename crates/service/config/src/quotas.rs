@@ -7,13 +7,13 @@ use crate::{auth::is_tenant, check::Checker, section::section};
 section! {
 /// What tenants may use up.
 "quotas": RawQuotas {
-    /// Calls of a tenant in progress at once; 0 for as many as `[listen]` lets in.
+    /// Maximum concurrent calls of a tenant; 0 for the limit of `[listen]`.
     calls_max: whole;
-    /// Guest cycles that the runs of a tenant may take a second; 0 for no quota.
+    /// Guest cycles per second for the runs of a tenant; 0 for no quota.
     guest_cycles_per_second: whole;
-    /// Seconds that compiles for a tenant may take an hour; 0 for no quota.
+    /// Compile seconds per hour for a tenant; 0 for no quota.
     compile_seconds_per_hour: whole;
-    /// Bytes of the scripts that a tenant has stored; 0 for no quota.
+    /// Bytes of stored scripts of a tenant; 0 for no quota.
     stored_bytes_max: whole;
     /// Tenants with quotas of their own.
     tenants: tenants;
@@ -21,7 +21,7 @@ section! {
 }
 
 section! {
-/// Quotas of one tenant; what is absent is as for all.
+/// Quotas of one tenant; absent keys have the value for all tenants.
 "quotas.tenants": RawTenantQuotas {
     /// The tenant.
     tenant: text;
@@ -39,9 +39,9 @@ section! {
 section! {
 /// What tenants see of each other.
 "tenants": RawTenants {
-    /// What each tenant has to itself: `uploads`; `none`, so that a tenant finds and fetches what others
-    /// uploaded; or `code`, uploads and native code, so that the time of a compile says nothing about others.
-    /// Where nobody is asked who calls, it is `none`.
+    /// What tenants do not share: `uploads`; `none`, so that a tenant can find and fetch scripts of others;
+    /// or `code`, uploads and native code, so that compile times reveal nothing about others. Without
+    /// authentication it is `none`.
     isolation: isolation = Isolation::Uploads;
 }
 }

@@ -13,9 +13,10 @@ section! {
     /// Maximum length of an inline script in bytes: that of the compiler.
     script_bytes_max: u64,
 ) {
-    /// Runs at once.
+    /// Maximum concurrent runs.
     workers_max: workers = parallelism();
-    /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants share the workers' time.
+    /// Maximum calls that wait for a worker; further calls get RESOURCE_EXHAUSTED. Tenants share the workers'
+    /// time.
     queue_max: count = 1_024;
     /// Maximum number of idle workers, in addition to those that run; 0 gives each run a worker of
     /// its own. A worker waits for another run of the same script and native code for the same tenant, or after
@@ -23,41 +24,41 @@ section! {
     /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB beside its shared cells, or one
     /// that took more than 32 MiB of memory.
     idle_workers_max: at_most(1_024) = 16;
-    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several with
-    /// commas between; empty where both run in one process. Names are looked up every five seconds: each
-    /// address of a name is a compiler by itself, and equal scripts go to the same one.
+    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several separated
+    /// by commas; empty if both run in one process. Names are resolved every five seconds: each address is a
+    /// compiler, and equal scripts go to the same one.
     compiler_url as compiler_urls: urls;
     /// PEM file with the authorities of the compiler service's certificate; empty for the system's.
     compiler_ca: file;
-    /// PEM file with the certificate that the compiler service is shown; empty for that of `[tls]`, if there
-    /// is one.
+    /// PEM file with the client certificate for the compiler service; empty for that of `[tls]`, if any.
     compiler_certificate: file;
     /// PEM file with its private key.
     compiler_key: file;
-    /// File with a bearer token that the compiler service is shown; empty for none.
+    /// File with a bearer token for the compiler service; empty for none.
     compiler_token_file: file;
     /// Highest cycle limit.
     max_cycles_max: positive = 1_000_000_000_000;
     /// Wall time of a run: default and cap.
     deadline_ms_max as deadline_max: time = DEADLINE_MS_DEFAULT;
-    /// Wall time of a whole call (queue, compile and run) where the caller sets no shorter one.
+    /// Maximum wall time of a whole call (queue, compile and run); callers may set a shorter one.
     call_ms_max as call_time_max: time = 300_000;
-    /// Scripts and artifacts cached in memory: whole pages, and one page more for each. For each 256 KiB
-    /// one of them, which takes a file descriptor.
+    /// Bytes of scripts and artifacts cached in memory, in whole pages plus one page each. Holds one of them
+    /// per 256 KiB, each of which takes a file descriptor.
     ready_bytes_max: positive = 256 * MIB;
-    /// Data of cells that transactions name by digest, kept in memory, as with `ready_bytes_max`.
+    /// Bytes of cell data cached in memory for transactions that name cells by digest, counted as for
+    /// `ready_bytes_max`.
     hot_cells_bytes_max: positive = 256 * MIB;
-    /// Cycles between the samples of profiles, on average; 0 for no profiles.
+    /// Average cycles between profile samples; 0 disables profiles.
     sample_cycles: one_in = 2_097_152;
-    /// One native run in so many, drawn by lot, is run again in the interpreter by another worker, behind the
-    /// answer, and compared (outcome, cycles, output); 0 for none. A batch, or the inputs of a session that
-    /// went to a worker together, are run again together, a transaction as a whole. A difference puts the
-    /// artifacts into quarantine. Callers may ask for it too (`recheck` in `Execute`, `ExecuteBatch`,
-    /// `VerifyTransaction`), whatever this says: their answer waits for it, and both runs count in their
-    /// quotas.
+    /// One of this many native runs, chosen at random, is repeated in the interpreter by another worker after
+    /// the answer, and compared (outcome, cycles, output); 0 disables this. A batch, or the inputs of a
+    /// session that went to a worker together, are run again together, a transaction as a whole. A difference
+    /// puts the artifacts into quarantine. Callers may ask for it too (`recheck` in `Execute`,
+    /// `ExecuteBatch`, `VerifyTransaction`), whatever this says: their answer waits for it, and both runs
+    /// count in their quotas.
     recheck_one_in: one_in = 10_000;
-    /// Each script group of a transaction in a worker of its own: a script that takes its worker over cannot
-    /// answer for the others of its transaction. Costs a worker's start for each group.
+    /// Run each script group of a transaction in a separate worker, so that a script that takes over its
+    /// worker cannot answer for the others. Each group costs the start of a worker.
     groups_apart: flag;
 }
 }
@@ -105,9 +106,9 @@ const COMPILE: CompileLimits = CompileLimits::DEFAULT;
 section! {
 /// The compiler service.
 "compiler": RawCompiler => CompilerSection {
-    /// Compiles at once.
+    /// Maximum concurrent compiles.
     workers_max: workers = parallelism();
-    /// Longest script, uploaded or inline; also read by a runner alone. A message has at most 4 MiB more.
+    /// Maximum bytes of a script, uploaded or inline; also for a split runner. A message may have 4 MiB more.
     script_bytes_max: positive = SCRIPT_BYTES_MAX;
     /// Uploads in progress at once. Each holds a chunk in memory, and one at a time all of a script, when it
     /// is stored.
@@ -123,9 +124,9 @@ section! {
     fixed idle_ms_max as idle_max: time = 30_000;
     /// How long a compile may wait for a free worker.
     fixed queue_ms_max as queue_time_max: time = 60_000;
-    /// One compile in so many, drawn by lot, is made again by another worker behind the answer, one at a
-    /// time, and the libraries compared, which are the same where all is well; 0 for none. One that differs
-    /// is taken out of the store, and both digests are revoked.
+    /// One of this many compiles, chosen at random, is repeated by another worker after the answer, one at a
+    /// time. If the libraries differ, the stored one is removed and both digests are revoked; 0 disables
+    /// this.
     recompile_one_in: one_in = 1_000;
     /// Bytes of executable pages of a script.
     fixed code_bytes_max: positive = COMPILE.code_bytes_max;
@@ -135,7 +136,7 @@ section! {
     memory_bytes_max: positive = COMPILE.memory_bytes_max;
     /// Processor time of a compile; its wall time may be ten times that.
     wall_ms_max as wall_time_max: time = COMPILE.wall_ms_max;
-    /// Whether new scripts get native code from the fast generator at once, with the full compile behind it.
+    /// Compile new scripts with the fast generator first, and with the full one in the background.
     baseline: flag = true;
 }
 }
@@ -147,10 +148,10 @@ impl Default for CompilerSection {
 }
 
 section! {
-/// Where cells and headers of bare transactions come from.
+/// The source of cells and headers of bare transactions.
 "node": RawNode => NodeSection {
-    /// A CKB node's JSON-RPC, `http://HOST:PORT` or the same with `https`, which cells and headers of bare
-    /// transactions come from; empty refuses those. No other address is asked, also where the node names one.
+    /// A CKB node's JSON-RPC, `http://HOST:PORT` or the same with `https`, the source of cells and headers of
+    /// bare transactions; empty refuses such transactions. Redirects are not followed.
     rpc: text;
     /// Transactions, headers and extensions that are kept in memory.
     fixed cache_bytes_max: whole = 64 * MIB;
@@ -170,10 +171,10 @@ impl RawNode {
 }
 
 section! {
-/// The fence around workers.
+/// The sandbox of workers.
 "sandbox": RawSandbox => SandboxSection {
-    /// Required layers whose absence on this machine is accepted, by name. Without it the service does not
-    /// start.
+    /// Names of required sandbox layers that this machine may lack. If another one is missing, the service
+    /// does not start.
     allow_degraded: list;
     /// Workers after which a zygote is replaced by one with another layout of its address space, which its
     /// workers have too. The old one's finish what they do; no call waits for it.
@@ -181,12 +182,12 @@ section! {
     /// Time after which it is. While both are there the machine holds two, and three for the moment in which
     /// the next one starts.
     fixed zygote_age_ms_max as zygote_age_max: time = 3_600_000;
-    /// What workers ask the kernel for, where the machine offers it. `store_bypass`: no loads ahead of stores
-    /// (Spectre v4); it guards data of the worker's own tenant, and costs 12 % of the speed, up to 59 % in code
-    /// with many loads and stores. `indirect_branches`: no branches predicted by what others have trained
-    /// (Spectre v2); for tenants who distrust each other; where cores have two threads it costs up to half of
-    /// the speed. `core_scheduling`: nothing else on the threads of a worker's core; where cores have two
-    /// threads, that is up to half of the machine.
+    /// Mitigations that workers request from the kernel, if the machine has them. `store_bypass`: no loads
+    /// ahead of stores (Spectre v4); it guards data of the worker's own tenant, and costs 12 % of the speed,
+    /// up to 59 % in code with many loads and stores. `indirect_branches`: no branches predicted by what
+    /// others have trained (Spectre v2); for tenants who distrust each other; where cores have two threads it
+    /// costs up to half of the speed. `core_scheduling`: nothing else on the threads of a worker's core;
+    /// where cores have two threads, that is up to half of the machine.
     speculation_limits: speculation;
     /// Folder of a control group in which the service may make one for each worker; empty for none. Compile
     /// workers then have `compiler.memory_bytes_max`, run workers 2 GiB, with their memory files. No process

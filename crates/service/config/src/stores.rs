@@ -15,10 +15,10 @@ use crate::{
 section! {
 /// The store of scripts and artifacts (compiler).
 "cache": RawCache => StoreConfig {
-    /// Directory, made if it is not there. One process at a time.
+    /// Directory; created if absent. Only one process can use it.
     dir: folder = "antares-data".into();
-    /// Disk that entries may take: three for each byte stored, so a third of it is what fits. Plan the volume
-    /// at twice this, and 512 MiB more for uploads.
+    /// Disk space for entries. Each stored byte takes three, so a third of it is usable. The volume needs
+    /// twice this, and 512 MiB for uploads.
     budget_bytes: at_least(MIB) = 2 * GIB;
     /// Free bytes of the file system under which nothing more is stored.
     fixed free_bytes_min: whole = 64 * MIB;
@@ -37,15 +37,14 @@ impl StoreConfig {
 }
 
 section! {
-/// The object store that several servers share (compiler).
+/// The object store shared by several servers (compiler).
 "shared": RawShared => SharedTier(
     /// Whether writers of the store are trusted: without `signing.keys` there are no trusted signatures.
     trusts_writers: bool,
 ) {
-    /// Object store that several servers share: `s3://bucket/prefix`, `gs://` or `az://`; empty for
-    /// none.
+    /// Object store shared by several servers: `s3://bucket/prefix`, `gs://` or `az://`; empty for none.
     url: text;
-    /// How long a read may take. Beyond it what is asked for is compiled.
+    /// Timeout of a read. After it, the server compiles the script itself.
     get_ms_max as get_time_max: time = 1_000;
 }
 }
@@ -72,13 +71,13 @@ impl RawShared {
 }
 
 section! {
-/// Who signs native code, and whose is taken.
+/// Signing of native code.
 "signing": RawSigning {
-    /// Folder with the keys that sign native code and the list of what is revoked, made with a first key if
-    /// it is not there; empty for the folder next to `cache.dir` whose name ends with `-keys`.
+    /// Folder with the signing keys and the revocation list; created with a first key if absent. Empty for
+    /// the folder next to `cache.dir` whose name ends with `-keys`.
     keys: file;
-    /// List of keys (`trusted.json` of that folder) whose native code a runner by itself takes; empty to take
-    /// all that its compiler sends.
+    /// List of keys (`trusted.json` of that folder) that a split runner trusts; empty to trust its compiler
+    /// without signatures.
     trusted: file;
 }
 }

@@ -9,14 +9,14 @@ use crate::{check::Checker, section::section, services::RawRunner};
 section! {
 /// Encryption of the gRPC listener.
 "tls": RawTls {
-    /// PEM file with the certificate of the gRPC listener, and with those between it and its authority; empty
-    /// for no TLS.
+    /// PEM file with the certificate chain of the gRPC listener; empty disables TLS.
     certificate: file;
     /// PEM file with its private key.
     key: file;
-    /// PEM file with the authorities of clients. With it every client needs a certificate of one of them.
+    /// PEM file with the certificate authorities of clients. If set, every client needs a certificate from
+    /// one of them.
     client_ca: file;
-    /// PEM file with certificates that these authorities have revoked; empty for none.
+    /// PEM file with the revocation lists of these authorities; empty for none.
     client_crl: file;
 }
 }
