@@ -63,7 +63,7 @@ impl CompilerMetrics {
         );
         let hints = metrics.counters_of(
             "antares_hints_total",
-            "Reports of runs that left native code for places that it does not know, by what became of them.",
+            "Reports of bailouts to unknown targets, by result.",
             "result",
             HintsResult::VARIANTS,
         );
@@ -87,7 +87,7 @@ impl CompilerMetrics {
             ),
             refused_orders: metrics.counter(
                 "antares_compile_orders_refused_total",
-                "Blocks whose new order of instructions would have done something else: they keep the order that LLVM gave them.",
+                "Blocks whose new instruction order failed its proof and that keep LLVM's order.",
             ),
             seconds: metrics.histogram(
                 "antares_compile_seconds",
@@ -142,7 +142,7 @@ impl CompilerMetrics {
         let entries = metrics.gauges("antares_cache_entries", "Entries stored.", &["space"]);
         let charged = metrics.gauges(
             "antares_cache_charged_bytes",
-            "What entries count against the budget: three bytes of disk for each byte stored.",
+            "Bytes that entries count against the budget: three bytes of disk for each stored byte.",
             &["space"],
         );
         let state = metrics.gauges("antares_cache_state", "1 at the state that the store is in.", &["state"]);
@@ -165,14 +165,18 @@ impl CompilerMetrics {
 /// The metrics of the store that have no labels.
 const CACHE: [MetricRow<CacheStats>; 10] = [
     ("antares_cache_bytes", "Payload bytes stored.", |now| now.logical_bytes),
-    ("antares_cache_budget_bytes", "What entries may count at most; see charged bytes.", |now| {
+    ("antares_cache_budget_bytes", "Budget of the store's entries; see charged bytes.", |now| {
         now.budget_bytes
     }),
     ("antares_cache_disk_bytes", "Bytes that the cache takes on disk.", |now| now.disk_bytes),
     ("antares_cache_blobs", "Blob files; anything but zero is a bug.", |now| now.blobs),
     ("antares_cache_corrupt_total", "Entries dropped because they did not verify.", |now| now.corrupt),
     ("antares_cache_evictions_total", "Entries evicted to keep the budget.", |now| now.evictions),
-    ("antares_cache_rejected_total", "Entries that were not stored for lack of room.", |now| now.rejected),
+    (
+        "antares_cache_rejected_total",
+        "Entries not stored because the budget or the volume was full.",
+        |now| now.rejected,
+    ),
     ("antares_cache_store_errors_total", "Errors of the store under the cache.", |now| now.store_errors),
     (
         "antares_cache_set_aside_total",

@@ -187,7 +187,7 @@ impl TierMetrics {
     pub(crate) fn new(metrics: &Metrics, shared: Shared, memory: Arc<Memory>) -> Self {
         let reads = metrics.counters(
             "antares_tier_reads_total",
-            "Reads of entries by tier and what they gave; a tier is read if those above it had no entry.",
+            "Reads of entries by tier and result; a tier is read if those above it had no entry.",
             &["tier", "result"],
         );
         let seconds = metrics.histograms(
@@ -222,7 +222,7 @@ impl TierMetrics {
 fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<Memory>) {
     let writes = metrics.counters(
         "antares_tier_writes_total",
-        "Writes to the shared tier by what became of them; those retried are counted once more when they end.",
+        "Writes to the shared tier, by result; retried writes are counted again when they end.",
         &["result"],
     );
     let failures = metrics.counters(

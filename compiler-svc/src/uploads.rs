@@ -119,7 +119,7 @@ impl Uploads {
         );
         let refused = metrics.counters_of(
             "antares_uploads_refused_total",
-            "Uploads that were refused for want of room, by what is full.",
+            "Uploads refused because a limit was reached, by limit.",
             "reason",
             &REFUSED,
         );

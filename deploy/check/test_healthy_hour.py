@@ -5,7 +5,7 @@ import unittest
 import healthy_hour
 import scraping
 
-TEXT = """# HELP antares_build_info What is running; always 1.
+TEXT = """# HELP antares_build_info Version of the running program; always 1.
 # TYPE antares_build_info gauge
 antares_build_info{version="1"} 1
 # TYPE antares_serving gauge

@@ -132,7 +132,7 @@ impl RunnerMetrics {
             ),
             restarts: by(
                 "antares_native_exits_total",
-                "Executions, and script groups of transactions, whose native code was left before the end for the interpreter, by why.",
+                "Executions and script groups that bailed out of native code to the interpreter, by reason.",
                 "reason",
                 &BailoutReason::ALL.map(BailoutReason::name),
             ),
@@ -150,7 +150,7 @@ impl RunnerMetrics {
             ),
             hot: by(
                 "antares_hot_programs_total",
-                "Programs without native code that proved hot, by what became of them.",
+                "Hot programs without native code, by result.",
                 "result",
                 HotResult::VARIANTS,
             ),
@@ -282,7 +282,7 @@ pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStat
         ("antares_profile_stacks", "Stacks of all stored profiles.", |now| now.nodes),
         (
             "antares_profile_windows_dropped_total",
-            "Windows of profiles that were dropped before their time for want of room.",
+            "Profile windows dropped early because memory was full.",
             |now| now.windows_dropped,
         ),
         (

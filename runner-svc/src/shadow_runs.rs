@@ -55,7 +55,7 @@ impl ShadowRuns {
         scheduler: &Arc<Scheduler>,
         metrics: &Metrics,
     ) -> Self {
-        let help = "Native runs that were run again in the interpreter, by what came of it.";
+        let help = "Native runs repeated in the interpreter, by result.";
         let results = metrics.counters_of("antares_rechecks_total", help, "result", Found::VARIANTS);
         let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
         Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results, artifacts, scheduler }

@@ -53,7 +53,7 @@ impl Diagnoses {
         scheduler: &Arc<Scheduler>,
         metrics: &Metrics,
     ) -> Self {
-        let help = "Failed runs whose callers asked why, by what came of it.";
+        let help = "Requested diagnoses of failed runs, by result.";
         let values = [&["told"], Missing::VARIANTS].concat();
         let results = metrics.counters_of("antares_diagnoses_total", help, "result", &values);
         // Half of the workers at most: the rest stay free for other runs.

@@ -54,7 +54,7 @@ struct Node {
 impl Lookups {
     /// Lookups at the node in `section`. Does not contact it yet.
     pub(crate) fn new(section: Option<&NodeSection>, metrics: &Metrics) -> Result<Self, NodeError> {
-        let help = "Lookups of the cells of bare transactions at the node, by what came of them.";
+        let help = "Lookups of cells of bare transactions at the node, by result.";
         let results = metrics.counters_of("antares_node_lookups_total", help, "result", &RESULTS);
         Ok(Self { node: section.map(Node::new).transpose()?, results })
     }

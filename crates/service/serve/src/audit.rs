@@ -146,7 +146,7 @@ impl Auditor {
     pub(crate) fn start(audit: &Audit, metrics: &Metrics) -> io::Result<Option<Arc<Self>>> {
         let lost_total = metrics.counter(
             "antares_audit_lost_total",
-            "Lines of the audit log that found no room; the log says how many.",
+            "Audit lines dropped because the queue was full; the log has their number.",
         );
         let gauge = metrics.gauge("antares_audit_broken", "1 while the audit log cannot be written.");
         let Some(target) = audit.target.clone() else { return Ok(None) };

@@ -176,7 +176,7 @@ impl Authenticator {
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
         let refused = metrics.counters_of(
             "antares_auth_refused_total",
-            "Calls that were refused for who made them, by why.",
+            "Calls refused by authentication or authorization, by reason.",
             "reason",
             &Denied::reasons(),
         );

@@ -103,11 +103,9 @@ pub(crate) fn flush() {
 /// Exports the number of unwritten lines by reason.
 pub(crate) fn watch(metrics: &Metrics) {
     let rows: [MetricRow<()>; 2] = [
-        (
-            "antares_log_lost_total",
-            "Lines of the log that found no room because standard output was not read.",
-            |()| LOST.load(Ordering::Relaxed),
-        ),
+        ("antares_log_lost_total", "Log lines dropped because standard output was not read.", |()| {
+            LOST.load(Ordering::Relaxed)
+        }),
         (
             "antares_log_left_out_total",
             "Lines of the log that were left out because there were too many of their kind.",

@@ -58,7 +58,7 @@ impl Metrics {
     pub fn build_info(&self, facts: &[(&str, String)]) {
         let names: Vec<_> = facts.iter().map(|(name, _)| *name).collect();
         let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
-        let family = self.gauges("antares_build_info", "What is running; always 1.", &names);
+        let family = self.gauges("antares_build_info", "Version of the running program; always 1.", &names);
         family.with_label_values(&values).set(1);
         let fact =
             |wanted| facts.iter().find(|(name, _)| *name == wanted).map_or("unknown", |(_, value)| value);

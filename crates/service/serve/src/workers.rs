@@ -76,7 +76,7 @@ numbers! {
     unfenced_total: counters, set_total, "antares_workers_unfenced_total",
         "Of these, workers with an incomplete sandbox.";
     blind_total: counters, set_total, "antares_workers_blind_total",
-        "Looks at workers that saw nobody, not even the zygote: /proc hides them.";
+        "Inspections of workers that found no process, not even the zygote, because /proc hides them.";
     not_forked_total: counters, set_total, "antares_workers_not_forked_total",
         "Workers that the kernel did not let be made: too many processes, or too little memory.";
     zygote_restarts_total: counters, set_total, "antares_zygote_restarts_total",

@@ -103,7 +103,7 @@ impl ConcurrencyLimit {
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
         let refused = metrics.counters_of(
             "antares_calls_refused_total",
-            "Calls that found no place, by whose places were taken.",
+            "Calls refused because a limit of concurrent calls was reached, by scope.",
             "scope",
             Refused::VARIANTS,
         );
