@@ -19,7 +19,7 @@ const TEST_FOLDERS: [&str; 3] = ["tests", "benches", "examples"];
 struct Budgets {
     /// Lines of code by path prefix, without tests and comments.
     code: BTreeMap<String, usize>,
-    tests: usize,
+    test_lines: usize,
     /// Words of all pages.
     words: usize,
     /// Later increases, each with its benefit for users.
@@ -30,7 +30,7 @@ struct Budgets {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raise {
-    /// A key of `code`, `tests` or `words`.
+    /// A key of `code`, `test_lines` or `words`.
     budget: String,
     by: usize,
     gives: String,
@@ -51,7 +51,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     };
     let (code, tests) = count(tree, &budgets);
     let floors = budgets.code.iter().map(|(floor, base)| (floor.as_str(), *base, code[floor.as_str()]));
-    let rest = [("tests", budgets.tests, tests), ("words", budgets.words, words(tree))];
+    let rest = [("test_lines", budgets.test_lines, tests), ("words", budgets.words, words(tree))];
     let over = floors.chain(rest).filter_map(|(name, base, have)| {
         let limit = budgets.limit(name, base);
         (have > limit).then(|| Finding::of_file(TABLE, format!("{name}: {have}, the budget is {limit}")))
@@ -73,7 +73,7 @@ pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
         eprintln!("{floor:<24}{:>8} of {}", code[floor.as_str()], budgets.limit(floor, *base));
     }
     eprintln!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
-    eprintln!("{:<24}{tests:>8} of {}", "tests", budgets.limit("tests", budgets.tests));
+    eprintln!("{:<24}{tests:>8} of {}", "test_lines", budgets.limit("test_lines", budgets.test_lines));
     eprintln!("{:<24}{:>8} of {}", "words", words(tree), budgets.limit("words", budgets.words));
     Ok(())
 }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_over_its_budget_is_found() {
-        let table = "tests = 0\nwords = 2\n[code]\na = 1\n";
+        let table = "test_lines = 0\nwords = 2\n[code]\na = 1\n";
         let found = |files: &[(&str, &str)], table: &str| {
             check(&Tree::of(&[files, &[(TABLE, table)]].concat())).len()
         };
