@@ -60,7 +60,8 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
     });
     let shared = v1::VerifyShared { tier: Tier::Native.into(), limits: Some(limits()), ..Default::default() };
     let mut session = client.verify_session(shared, ReceiverStream::new(inputs));
-    let (mut ids, mut swapped) = (HashSet::new(), 0);
+    let reused_by = |server: &Server| server.metric("antares_workers_reused_total{role=\"run\"}");
+    let (mut ids, mut swapped, mut reused) = (HashSet::new(), 0, 0.0);
     while let Some(answer) = timeout(PATIENCE, session.next()).await.unwrap() {
         let answer = answer.unwrap();
         let (number, verdict) = (answer.id / 2, answer.result.unwrap());
@@ -71,6 +72,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
             // Both, one after the other, so that the session's own server is among them.
             for (server, folder) in servers.iter_mut().zip(&folders) {
                 let address = server.address.clone();
+                reused += reused_by(server);
                 server.kill();
                 *server = Server::start_again(&address, folder);
             }
@@ -81,8 +83,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
     }
     assert_eq!(ids.len(), 2 * count);
     assert!(swapped > count / 25, "VMs were put aside in {swapped} scenarios only");
-    let reused: f64 =
-        servers.iter().map(|server| server.metric("antares_workers_reused_total{role=\"run\"}")).sum();
+    reused += servers.iter().map(reused_by).sum::<f64>();
     println!("{} answers, {reused} by workers that had given one before", ids.len());
     assert!(reused > 0.1 * count as f64, "{reused} of {count}");
 }

@@ -116,17 +116,17 @@ async fn an_encrypted_collector_gets_spans_of_those_who_show_a_certificate() {
     for (ca, is_shown, result) in [(&ours, true, "sent"), (&theirs, true, "failed"), (&ours, false, "failed")]
     {
         let files = [
-            ("ca", "CERTIFICATE", ca.certificate()),
-            ("certificate", "CLIENT_CERTIFICATE", own.certificate.clone()),
-            ("key", "CLIENT_KEY", own.key.clone()),
+            ("CERTIFICATE", ca.certificate()),
+            ("CLIENT_CERTIFICATE", own.certificate.clone()),
+            ("CLIENT_KEY", own.key.clone()),
         ];
         let files = &files[..if is_shown { 3 } else { 1 }];
-        let keys = files.iter().map(|(key, _, file)| format!("{key} = {file:?}\n"));
-        let variables =
-            files.iter().map(|(_, name, file)| format!("OTEL_EXPORTER_OTLP_{name}={}\n", file.display()));
+        let files =
+            files.iter().map(|(name, file)| format!("OTEL_EXPORTER_OTLP_{name}={}\n", file.display()));
+        let files = files.collect::<String>();
         for (sections, environment) in [
-            (format!("[trace]\nendpoint = \"{url}\"\n{}", keys.collect::<String>()), String::new()),
-            (String::new(), format!("OTEL_EXPORTER_OTLP_ENDPOINT={url}\n{}", variables.collect::<String>())),
+            (format!("[trace]\nendpoint = \"{url}\"\n"), files.clone()),
+            (String::new(), format!("OTEL_EXPORTER_OTLP_ENDPOINT={url}\n{files}")),
         ] {
             collector.0.lock().unwrap().clear();
             let data = tempfile::tempdir().unwrap();

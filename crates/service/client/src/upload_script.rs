@@ -18,11 +18,11 @@ pub(crate) const REFERENCE_BYTES_MIN: usize = 4 << 10;
 /// Uploaded scripts remembered per server.
 const UPLOADS_MAX: usize = 1024;
 
-/// Calls `ask`, which names data by digest, and once more after `bring` has uploaded what a status reports
-/// missing, if anything.
+/// Calls `ask` with data named by digest, and again after `upload_script` has uploaded the missing data that a
+/// status reports. Data that is missing even then is sent inline.
 ///
 /// # Errors
-/// The server's error, also from `bring`.
+/// The server's error, also from `upload_script`.
 pub async fn by_digest_first<T, F>(
     ask: impl Fn(Naming) -> F,
     upload_script: impl AsyncFnOnce(&Status) -> Option<Result<Naming, Status>>,
@@ -30,11 +30,14 @@ pub async fn by_digest_first<T, F>(
 where
     F: Future<Output = Result<T, Status>>,
 {
-    match ask(Naming::Digest).await {
-        Err(status) => match upload_script(&status).await {
-            Some(naming) => ask(naming?).await,
-            None => Err(status),
-        },
+    let status = match ask(Naming::Digest).await {
+        Err(status) => status,
+        answer => return answer,
+    };
+    let Some(naming) = upload_script(&status).await else { return Err(status) };
+    match ask(naming?).await {
+        // The server that has the upload may have ended, or evicted it.
+        Err(status) if lack(&status).is_some() => ask(Naming::Inline).await,
         answer => answer,
     }
 }
@@ -115,11 +118,20 @@ mod tests {
 
     /// How calls name their script on a server that lacks `reason` until it got `naming`, and their result.
     async fn calls(reason: &str, upload: Result<Naming, Status>) -> (Vec<Naming>, Result<(), String>) {
+        calls_of(1, reason, upload).await
+    }
+
+    /// The same for a server that lacks it for the first `lacking` calls.
+    async fn calls_of(
+        lacking: usize,
+        reason: &str,
+        upload: Result<Naming, Status>,
+    ) -> (Vec<Naming>, Result<(), String>) {
         let named = RefCell::new(Vec::new());
         let ask = |naming| {
             named.borrow_mut().push(naming);
-            let is_first = named.borrow().len() == 1;
-            async move { if is_first { Err(reported(reason)) } else { Ok(()) } }
+            let is_lacking = named.borrow().len() <= lacking;
+            async move { if is_lacking { Err(reported(reason)) } else { Ok(()) } }
         };
         let uploads = async |status: &Status| uploaded(status, async { upload }).await;
         let answer = by_digest_first(ask, uploads).await;
@@ -132,6 +144,8 @@ mod tests {
         assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Digest)).await, (vec![Digest, Digest], Ok(())));
         assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Inline)).await, (vec![Digest, Inline], Ok(())));
         assert_eq!(calls("SOURCE_UNAVAILABLE", Ok(Digest)).await, (vec![Digest, Inline], Ok(())));
+        let lost = calls_of(2, "SCRIPT_NOT_FOUND", Ok(Digest)).await;
+        assert_eq!(lost, (vec![Digest, Digest, Inline], Ok(())));
         let full = calls("SCRIPT_NOT_FOUND", Err(Status::resource_exhausted("full"))).await;
         assert_eq!(full, (vec![Digest], Err("full".to_owned())));
         let busy = calls("WORKERS_BUSY", Ok(Digest)).await;
