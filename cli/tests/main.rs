@@ -4,17 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod authors;
+mod background_compile;
+mod code_cache;
 mod command;
 mod contract;
 mod coverage;
 mod diagnosis;
-mod early;
+mod early_bailouts;
 mod elf;
 mod external;
 mod first_script;
 mod javascript;
-mod kept;
-mod meanwhile;
 #[cfg(feature = "server")]
 mod metrics;
 mod mistakes;

@@ -174,7 +174,7 @@ const CACHE: [MetricRow<CacheStats>; 10] = [
     ("antares_cache_evictions_total", "Entries evicted to keep the budget.", |now| now.evictions),
     (
         "antares_cache_rejected_total",
-        "Entries not stored because the budget or the volume was full.",
+        "Entries refused: too large, the budget in use, the volume full, or the store failed.",
         |now| now.rejected,
     ),
     ("antares_cache_store_errors_total", "Errors of the store under the cache.", |now| now.store_errors),

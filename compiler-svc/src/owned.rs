@@ -1,6 +1,6 @@
 //! Owners of uploads: a mark for each script of a tenant, stored with the artifacts.
 //!
-//! Scripts are stored once, whoever uploads them. If tenants are isolated, a tenant sees a script only with
+//! Each script is stored once, for all its uploaders. If tenants are isolated, a tenant sees a script only with
 //! its own mark. Evicting the mark hides the script, and the next upload restores it. The keys of a tenant's
 //! marks share a prefix, so that they can be counted after a restart.
 

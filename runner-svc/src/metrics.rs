@@ -282,7 +282,7 @@ pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStat
         ("antares_profile_stacks", "Stacks of all stored profiles.", |now| now.nodes),
         (
             "antares_profile_windows_dropped_total",
-            "Profile windows dropped early because memory was full.",
+            "Profile windows dropped early to stay within the limit of memory.",
             |now| now.windows_dropped,
         ),
         (

@@ -334,7 +334,7 @@ fn request(
     let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
     let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
     let late = format!("no profile within {} ms: see --deadline-ms", deadline.as_millis());
-    workers::done(verdict, ("run", "run"), late)
+    workers::done(verdict, "run", "run", late)
 }
 
 fn finish(

@@ -290,7 +290,7 @@ fn run_worker(
     let deadline = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let verdict = pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)?;
     let late = format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis());
-    workers::done(verdict, ("second run", "run"), late)
+    workers::done(verdict, "second run", "run", late)
 }
 
 /// Data that gives names to the evidence.

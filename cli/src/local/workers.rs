@@ -6,7 +6,7 @@ use antares_abi::{COMPILE_WALL_TIMES, CompileOptions, Hints};
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{CompileJob, CompileReport, CompileSummary, Stage},
-    names, worker_path,
+    layer_names, worker_path,
 };
 use anyhow::{Context as _, anyhow};
 
@@ -49,7 +49,7 @@ pub fn compile_in(
     let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
     let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;
     let late = format!("the compile took over {} ms", limits.wall_ms_max);
-    let compiled = done(verdict, ("compile", "compile"), late)?;
+    let compiled = done(verdict, "compile", "compile", late)?;
     match (compiled.report, compiled.output) {
         (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
         (CompileReport::Done(_), None) => Err(ours("the compile worker gave no output")),
@@ -59,11 +59,7 @@ pub fn compile_in(
 }
 
 /// The answer of a worker; else a failure that names the work and the worker.
-pub(crate) fn done<T>(
-    verdict: PoolVerdict<T>,
-    (work, worker): (&str, &str),
-    late: String,
-) -> Result<T, Failure> {
+pub(crate) fn done<T>(verdict: PoolVerdict<T>, work: &str, worker: &str, late: String) -> Result<T, Failure> {
     match verdict {
         PoolVerdict::Done(answer) => Ok(answer),
         PoolVerdict::DeadlineExceeded => Err(ours(late)),
@@ -85,7 +81,7 @@ pub fn start(worker: &str) -> Result<Pool, Failure> {
     let config = |worker| PoolConfig { allow_degraded, ..PoolConfig::new(worker, 1) };
     worker_path(worker).and_then(|worker| Pool::start(config(worker))).map_err(|error| match error {
         PoolError::LayersMissing { missing } => {
-            let names = names(missing.iter().map(|status| &status.layer));
+            let names = layer_names(missing.iter().map(|status| &status.layer));
             degraded(&PoolError::LayersMissing { missing }.to_string(), &names)
         }
         error => failed(error),

@@ -88,7 +88,7 @@ impl Hosted {
     /// # Errors
     /// It cannot be started.
     pub fn start(worker: &Path, accepted: &[Layer]) -> Result<Self, PoolError> {
-        let (process, to, from) = start_piped(worker, &[HOSTED_ARGUMENT, &names(accepted)])?;
+        let (process, to, from) = start_piped(worker, &[HOSTED_ARGUMENT, &layer_names(accepted)])?;
         Ok(Self::of(process, to, from))
     }
 
@@ -410,19 +410,19 @@ fn serve_forked(
     Ok(())
 }
 
-/// What a parent is told where not all layers that are `missing` are accepted.
+/// The message to the parent if a layer in `missing` is not accepted.
 pub fn layers_missing(
     mut missing: Vec<LayerStatus>,
     is_accepted: impl Fn(Layer) -> bool,
 ) -> Option<HostedNews> {
     missing.retain(|status| !is_accepted(status.layer));
-    let names = names(missing.iter().map(|status| &status.layer));
+    let names = layer_names(missing.iter().map(|status| &status.layer));
     let text = || PoolError::LayersMissing { missing }.to_string();
     (!names.is_empty()).then(|| HostedNews::LayersMissing { text: text(), names })
 }
 
 /// Names of layers, with commas between them.
-pub fn names<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> String {
+pub fn layer_names<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> String {
     layers.into_iter().map(|layer| layer.name()).collect::<Vec<_>>().join(",")
 }
 

@@ -64,7 +64,7 @@ pub use error::{PoolError, describe, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
 pub use hosted::{
-    HostPipes, Hosted, ParentLink, ParentPipes, is_hosted, layers_missing, names, serve_hosted,
+    HostPipes, Hosted, ParentLink, ParentPipes, is_hosted, layer_names, layers_missing, serve_hosted,
 };
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, worker_path};

@@ -20,7 +20,7 @@ const BUSY_MAX: Duration = Duration::from_secs(60);
 pub struct Reuse {
     /// Runs after which a worker is replaced.
     pub runs_max: u64,
-    /// Workers that wait for another job, at most, beside those that work; 0 gives each job one of its own.
+    /// Maximum idle workers, in addition to those that work; 0 gives each job a worker of its own.
     pub idle_max: usize,
 }
 

@@ -133,7 +133,8 @@ fn gone(key: &str) -> Option<&'static str> {
     groups.find_map(|(keys, instead)| keys.split(' ').any(|gone| gone == key).then_some(instead))
 }
 
-/// Replaces keys under their former names, and returns whether there were any.
+/// Replaces keys under their former names, and returns whether there were any. A former key whose successor is
+/// also set stays, and is refused as a removed key.
 fn rename(table: &mut toml::Table) -> bool {
     let mut is_renamed = false;
     for (name, section) in table.iter_mut() {
@@ -141,28 +142,36 @@ fn rename(table: &mut toml::Table) -> bool {
         let renamed =
             section.iter().filter_map(|(key, value)| Some((key.clone(), successor(name, key, value)?)));
         for (former, successor) in renamed.collect::<Vec<_>>() {
-            is_renamed = true;
-            section.remove(&former);
             if let Some((key, value)) = successor {
-                section.entry(key).or_insert(value);
+                if section.get(key).is_some_and(|value| !is_empty(value)) {
+                    continue;
+                }
+                section.insert(key.to_owned(), value);
             }
+            section.remove(&former);
+            is_renamed = true;
         }
     }
     is_renamed
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// The key and value that replace a renamed key, if its value is not the default. `None` for other keys.
 #[expect(clippy::option_option, reason = "not renamed, or renamed and the default")]
 fn successor(section: &str, key: &str, value: &Value) -> Option<Option<(&'static str, Value)>> {
     Some(match (section, key, value) {
+        ("auth", "audience" | "jwks_uri", value) if is_empty(value) => None,
         ("auth", "audience", Value::String(_)) => Some(("audiences", Value::Array(vec![value.clone()]))),
         ("auth", "jwks_uri", Value::String(_)) => Some(("jwks", value.clone())),
         ("tenants", "salted", Value::Boolean(true)) => Some(("isolation", "code".into())),
         ("tenants", "shared", Value::Boolean(true)) => Some(("isolation", "none".into())),
+        ("tenants", "salted" | "shared", Value::Boolean(false)) => None,
         ("runner", "reuse", Value::String(policy)) if policy == "per_execution" => {
             Some(("idle_workers_max", 0.into()))
         }
-        ("tenants", "salted" | "shared", Value::Boolean(false)) => None,
         ("runner", "reuse", Value::String(policy)) if policy == "per_artifact" => None,
         _ => return None,
     })

@@ -215,6 +215,35 @@ fn the_page_is_what_the_code_says() {
 }
 
 #[test]
+fn keys_in_the_docs_exist() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+    let sections = sections();
+    let docs = fs::read_dir(format!("{root}/docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let others = ["deploy/README.md", "deploy/RUNBOOK.md", "SECURITY.md"];
+    let (mut found, mut wrong) = (0, Vec::new());
+    for page in docs.chain(others.map(|name| format!("{root}/{name}").into())) {
+        let text = fs::read_to_string(&page).unwrap();
+        for (section, rest) in text.split('`').filter_map(|piece| piece.split_once('.')) {
+            let named = |own: &&SectionText| own.name.trim_matches(['[', ']']) == section;
+            let Some(own) = sections.iter().find(named) else { continue };
+            let key = rest.split(|letter: char| letter != '_' && !letter.is_alphanumeric()).next().unwrap();
+            // `tls.rs` is a file; `runner.config` and those with capitals are values of the chart.
+            if ["rs", "config"].contains(&key) || key.contains(char::is_uppercase) {
+                continue;
+            }
+            // `runner.compiler_*` are several.
+            let is = |name: &str| name == key || key.ends_with('_') && name.starts_with(key);
+            if !own.keys.iter().any(|known| !known.is_fixed && is(known.name)) {
+                wrong.push(format!("{}: {section}.{key}", page.display()));
+            }
+            found += 1;
+        }
+    }
+    assert!(wrong.is_empty() && found > 50, "of {found}: {wrong:#?}");
+}
+
+#[test]
 fn every_key_that_is_printed_is_explained() {
     let sections = sections();
     let printed = crate::ConfigFile::default().print().unwrap();

@@ -21,8 +21,8 @@ section! {
     /// Maximum number of idle workers, in addition to those that run; 0 gives each run a worker of
     /// its own. A worker waits for another run of the same script and native code for the same tenant, or after
     /// a transaction for another one of that tenant whose native code and shared cells it has loaded; not with
-    /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB beside its shared cells, or one
-    /// that took more than 32 MiB of memory.
+    /// `groups_apart`, nor after a second run, a transaction of more than 1 MiB without its shared cells, or
+    /// one that took more than 32 MiB of memory.
     idle_workers_max: at_most(1_024) = 16;
     /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several separated
     /// by commas; empty if both run in one process. Names are resolved every five seconds: each address is a
@@ -53,9 +53,8 @@ section! {
     /// One of this many native runs, chosen at random, is repeated in the interpreter by another worker after
     /// the answer, and compared (outcome, cycles, output); 0 disables this. A batch, or the inputs of a
     /// session that went to a worker together, are run again together, a transaction as a whole. A difference
-    /// puts the artifacts into quarantine. Callers may ask for it too (`recheck` in `Execute`,
-    /// `ExecuteBatch`, `VerifyTransaction`), whatever this says: their answer waits for it, and both runs
-    /// count in their quotas.
+    /// puts the artifacts into quarantine. Callers may request it regardless (`recheck` in `Execute`,
+    /// `ExecuteBatch`, `VerifyTransaction`): their answer waits for it, and both runs count in their quotas.
     recheck_one_in: one_in = 10_000;
     /// Run each script group of a transaction in a separate worker, so that a script that takes over its
     /// worker cannot answer for the others. Each group costs the start of a worker.

@@ -114,8 +114,23 @@ fn renamed_keys_are_accepted() {
         ("[tenants]\nshared = true", "[tenants]\nisolation = \"none\""),
         ("[runner]\nreuse = \"per_execution\"", "[runner]\nidle_workers_max = 0"),
         ("[runner]\nreuse = \"per_artifact\"", ""),
+        // As `--print-config` wrote them.
+        ("[auth]\naudience = \"\"\njwks = \"\"\njwks_uri = \"u\"\naudiences = []", "[auth]\njwks = \"u\""),
     ] {
         assert_eq!(former.parse::<ConfigFile>().unwrap(), new.parse().unwrap(), "{former}");
+    }
+}
+
+#[test]
+fn a_renamed_key_next_to_its_successor_is_refused() {
+    for (text, key) in [
+        ("[auth]\naudience = \"a\"\naudiences = [\"b\"]", "auth.audience"),
+        ("[auth]\njwks = \"keys.json\"\njwks_uri = \"https://a/keys\"", "auth.jwks_uri"),
+        ("[tenants]\nsalted = true\nshared = true", "tenants.shared"),
+        ("[tenants]\nisolation = \"none\"\nsalted = true", "tenants.salted"),
+        ("[runner]\nidle_workers_max = 8\nreuse = \"per_execution\"", "runner.reuse"),
+    ] {
+        assert_eq!(keys(read(text).unwrap_err()), [key], "{text}");
     }
 }
 

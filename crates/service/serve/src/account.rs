@@ -11,12 +11,12 @@ use std::{
 
 use antares_config::{Quota, Tenancy, is_tenant};
 use arc_swap::ArcSwap;
-use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 
 use crate::{
+    identity::{Identity, Namespace, Salt, hashed},
     meter::Meter,
     metrics::Metrics,
     peer::Peer,
@@ -45,45 +45,6 @@ pub(crate) const QUOTA: &str = "QUOTA";
 /// Names of quotas, for metrics and callers.
 const QUOTAS: [&str; 4] =
     ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
-
-/// Prefix of what a tenant sees and stores; tenants that are not isolated share one.
-pub type Namespace = [u8; 32];
-
-/// Makes keys specific to one tenant, or leaves them unchanged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Salt(Option<[u8; 32]>);
-
-impl Salt {
-    /// The salt of a tenant, if tenants have one.
-    #[must_use]
-    pub fn of(holder: [u8; 32]) -> Self {
-        Self(Some(holder))
-    }
-
-    /// The key that replaces `key`.
-    #[must_use]
-    pub fn apply(self, key: [u8; 32]) -> [u8; 32] {
-        self.0.map_or(key, |salt| hashed(&[b"antares-salted-v1\0", &salt, &key]))
-    }
-}
-
-/// The authenticated identity of a caller: a tenant, or else a peer. No caller has two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity(pub [u8; 32]);
-
-impl Identity {
-    /// The identity of an authenticated tenant.
-    #[must_use]
-    pub fn of_tenant(name: &str) -> Self {
-        Self(hashed(&[b"antares-identity-v1\0tenant\0", name.as_bytes()]))
-    }
-
-    /// The identity of a peer.
-    #[must_use]
-    pub fn of_peer(peer: Peer) -> Self {
-        Self(hashed(&[b"antares-identity-v1\0peer\0", peer.to_string().as_bytes()]))
-    }
-}
 
 /// A tenant and its usage.
 #[derive(Clone, Debug)]
@@ -250,7 +211,7 @@ impl Account {
     /// Whether the tenant has its own native code.
     #[must_use]
     pub fn is_salted(&self) -> bool {
-        self.salt.0.is_some()
+        self.salt != Salt::default()
     }
 
     /// Whether the tenant sees only its own uploads.
@@ -451,7 +412,7 @@ impl Accounts {
             usage: Arc::default(),
             tenant: name,
             namespace: tenancy.is_apart.then_some(holder),
-            salt: Salt(tenancy.is_salted.then_some(holder)),
+            salt: if tenancy.is_salted { Salt::of(holder) } else { Salt::default() },
             timing_step_us: if is_shared { tenancy.timing_step_us.max(1) } else { 1 },
             use_: self.use_of((peer, tenant.into())),
         }
@@ -493,14 +454,6 @@ impl Accounts {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn hashed(parts: &[&[u8]]) -> [u8; 32] {
-    let mut context = Context::new(&SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    let mut hash = [0; 32];
-    hash.copy_from_slice(context.finish().as_ref());
-    hash
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn count(result: usize, spans: u64) {
 
 /// Exports the counts.
 pub(crate) fn watch(metrics: &Metrics) {
-    let help = "Spans by result: dropped if the queue was full, failed if the collector was unreachable.";
+    let help = "Spans by result: dropped if the queue was full, failed if the export failed.";
     let spans = metrics.counters("antares_trace_spans_total", help, &["result"]);
     metrics.before_scrape(move || {
         for (result, number) in &RESULTS {

@@ -117,7 +117,7 @@ impl BareTransaction {
     }
 
     fn of(transaction: Transaction) -> Result<Self, BareError> {
-        check::sound(&transaction).map_err(|detail| BareError::Malformed(detail))?;
+        check::sound(&transaction).map_err(BareError::Malformed)?;
         Ok(Self(transaction.into_view()))
     }
 }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_differs_from_the_root() {
+    fn a_tree_is_listed_from_its_root() {
         let mut calls = Calls::new(Functions::default(), 0x100);
         calls.call(0x200, 0x104, 0);
         calls.call(0x300, 0x204, 0);

@@ -14,9 +14,10 @@ use super::{
     context::CallContext,
 };
 use crate::{
-    account::{Identity, QUOTA, TENANT},
+    account::{QUOTA, TENANT},
     authenticator::ByAdminSocket,
     budget::{Budget, Grant, Spent},
+    identity::Identity,
     metrics::Metrics,
     peer::Peer,
     status::{Fault, code_in, reason_in},
