@@ -283,3 +283,13 @@ fn what_other_tools_write_is_reported_with_what_to_change() {
     let yaml = said("mock_info:\n  inputs: []\n");
     assert!(yaml.contains("--output-format json"), "{yaml}");
 }
+
+#[test]
+fn data_has_the_hash_of_ckbs_crates() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(1 << 16).collect();
+    for length in [0, 1, 127, 128, 129, 4095, 4096, 4097, 1 << 16] {
+        let data = &bytes[..length];
+        let expected = ckb_types::packed::CellOutput::calc_data_hash(data);
+        assert_eq!(antares_transaction::data_hash(data), <[u8; 32]>::from(expected), "{length} bytes");
+    }
+}
