@@ -62,6 +62,21 @@ impl Case {
     }
 }
 
+fn compile(engine: &Engine, case: &Case) {
+    for program in antares_transaction::programs(&case.mock, &Environment::default()) {
+        for version in [VmVersion::V0, VmVersion::V1, VmVersion::V2] {
+            // Older versions refuse some programs, which then have no native code.
+            drop(engine.compile_quickly(program.elf.clone(), version));
+        }
+    }
+}
+
+fn compiled(case: &Case) -> Engine {
+    let engine = Engine::new();
+    compile(&engine, case);
+    engine
+}
+
 #[test]
 fn verdicts_and_cycles_are_those_of_ckb_script() {
     for name in ["mock_tx.json", "spawn_cycle_mismatch_tx.json"] {
@@ -70,12 +85,7 @@ fn verdicts_and_cycles_are_those_of_ckb_script() {
         let cycles = case.oracle(u64::MAX >> 1).unwrap();
         let interpreted = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
         assert_eq!((interpreted.cycles, interpreted.native_cycles), (cycles, 0), "{name}");
-        for program in antares_transaction::programs(&case.mock, &Environment::default()) {
-            for version in [VmVersion::V0, VmVersion::V1, VmVersion::V2] {
-                // Older versions refuse some programs, which then have no native code.
-                drop(engine.compile_quickly(program.elf.clone(), version));
-            }
-        }
+        compile(&engine, &case);
         let native = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
         assert_eq!(native.cycles, cycles, "{name}");
         assert!(native.native_cycles > 0, "{name}: {native:?}");
@@ -99,12 +109,7 @@ fn a_repeated_verification_maps_nothing() {
     /// Page faults of a verification that maps a new machine, at least.
     const NEW_MACHINE_FAULTS: u64 = 100;
     let case = case("mock_tx.json");
-    let engine = Engine::new();
-    for program in antares_transaction::programs(&case.mock, &Environment::default()) {
-        for version in [VmVersion::V0, VmVersion::V1, VmVersion::V2] {
-            drop(engine.compile_quickly(program.elf.clone(), version));
-        }
-    }
+    let engine = compiled(&case);
     let verify = || {
         for _ in 0..VERIFICATIONS {
             let verdict = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
@@ -119,6 +124,47 @@ fn a_repeated_verification_maps_nothing() {
     let faults = page_faults() - before;
     // Tests beside it use machines of the same cache, and the heap shrinks and grows.
     assert!(faults < VERIFICATIONS * NEW_MACHINE_FAULTS / 2, "{faults} page faults");
+}
+
+/// Resident memory of this process that is backed by no file, bytes.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Run alone by the test below.
+#[test]
+#[ignore = "measures the memory of its process"]
+fn a_hundred_threads_verify() {
+    const THREADS: usize = 100;
+    const VERIFICATIONS: usize = 10;
+    const GROWTH_MAX: u64 = 20 << 20;
+    let case = case("mock_tx.json");
+    let engine = compiled(&case);
+    case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+    let before = resident();
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..VERIFICATIONS {
+                        case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+                    }
+                });
+            }
+        });
+        let grown = resident().saturating_sub(before);
+        println!("{} KB more", grown >> 10);
+        assert!(grown < GROWTH_MAX, "{grown} bytes");
+    }
+}
+
+#[test]
+fn memory_goes_back_after_a_hundred_threads() {
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = alone.args(["--ignored", "--exact", "a_hundred_threads_verify"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// The scripts of one call have VMs with equal ids, some of which end while suspended.
