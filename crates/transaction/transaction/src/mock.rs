@@ -128,14 +128,16 @@ impl Mock {
         check_length(text.len())?;
         check_values(text)?;
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let parsed: Result<ReprMockTransaction, _> = serde_path_to_error::deserialize(&mut reader);
-        let repr = parsed.map_err(|error| {
-            let path = error.path().to_string();
-            explain(text, path, error.inner())
-        })?;
+        let (mut track, mut misspelt) = (serde_path_to_error::Track::new(), None);
+        let located = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
+        let parsed = serde_ignored::deserialize(located, |path| {
+            misspelt = misspelt.take().or_else(|| keys::misspelt(&path));
+        });
+        let repr: ReprMockTransaction =
+            parsed.map_err(|error| explain(text, track.path().to_string(), &error))?;
         reader.end().map_err(|error| explain(text, String::new(), &error))?;
         check_lengths_of(&repr)?;
-        keys::check(text)?;
+        misspelt.map_or(Ok(()), Err)?;
         Self::checked(repr.into(), DataHashes::default())
     }
 

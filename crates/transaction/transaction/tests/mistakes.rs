@@ -106,6 +106,30 @@ fn a_bare_transaction_names_what_is_missing() {
     assert!(read(&value).err().unwrap().to_string().contains("the key `mock_info` is missing"));
 }
 
+#[test]
+fn what_is_meant_for_another_key_is_reported_and_notes_are_not() {
+    let with = |pointer: &str, key: &str| {
+        let mut value = good();
+        value
+            .pointer_mut(pointer)
+            .unwrap()
+            .as_object_mut()
+            .unwrap()
+            .insert(key.to_owned(), json!({ "header_": 1 }));
+        read(&value).err().map(|error| error.to_string())
+    };
+    for (pointer, key) in
+        [("/mock_info", "name"), ("/mock_info", "header"), ("/mock_info/inputs/0", "note"), ("", "extension")]
+    {
+        assert_eq!(with(pointer, key), None, "{pointer} {key}");
+    }
+    for key in ["headers", "Header", "heaedr", "header_"] {
+        let said = with("/mock_info/cell_deps/1", key).unwrap();
+        assert_eq!(said, format!("mock_info.cell_deps[1].{key}: is no key; `header` is one"));
+    }
+    assert!(with("/mock_info", "extension").unwrap().starts_with("mock_info.extension: "));
+}
+
 /// A value at a pointer (`None` removes the key), and parts of the expected message.
 const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/tx/inputs/0/since", Some("1"), "`1`: numbers are texts of hexadecimal digits here"),
