@@ -10,12 +10,12 @@ use antares_proto::v1::{
 use bytes::Bytes;
 use tempfile::TempDir;
 use tokio_stream::StreamExt as _;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason, serving, stored},
+    client::{Client, exit_code, inline, of_tenant, reason, serving, stored},
     identity::plain,
     server::{Server, until},
 };
@@ -278,11 +278,6 @@ async fn to_ask_for_a_script_is_to_use_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_coarse_times() {
     let (_data, _server, mut client) = serving("").await;
-    let of_tenant = |message| {
-        let mut request = Request::new(message);
-        request.metadata_mut().insert("antares-tenant", "a".parse().unwrap());
-        request
-    };
     let are_coarse = |timings: Option<v1::Timings>| {
         let v1::Timings { fetch_us, queue_us, load_us, run_us, wall_us, .. } = timings.unwrap();
         assert!(wall_us > 0);
@@ -290,16 +285,15 @@ async fn a_tenant_sees_coarse_times() {
     };
     let run = inline(&exits(0), &[], Tier::Auto);
     for _ in 0..3 {
-        let one = client.runner.execute(of_tenant(run.clone())).await.unwrap().into_inner();
+        let one = client.runner.execute(of_tenant("a", run.clone())).await.unwrap().into_inner();
         assert!(are_coarse(one.timings), "{one:?}");
     }
-    let mut batch = Request::new(v1::ExecuteBatchRequest {
+    let batch = v1::ExecuteBatchRequest {
         script: run.script,
         inputs: vec![v1::Input::default(); 2],
         ..Default::default()
-    });
-    batch.metadata_mut().insert("antares-tenant", "a".parse().unwrap());
-    let batch = client.runner.execute_batch(batch).await.unwrap().into_inner();
+    };
+    let batch = client.runner.execute_batch(of_tenant("a", batch)).await.unwrap().into_inner();
     assert!(are_coarse(batch.timings), "{batch:?}");
     assert!(batch.results.iter().all(|result| result.run_us % 100 == 0), "{batch:?}");
 }

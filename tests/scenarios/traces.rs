@@ -30,7 +30,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
-    client::{Client, exit_code, inline},
+    client::{Client, exit_code, inline, of_tenant},
     server::{Server, until},
 };
 
@@ -156,10 +156,9 @@ const CALLER: &str = "00f067aa0ba902b7";
 
 /// A call of [`TRACE`]; returns its cycles.
 async fn execute_traced(server: &Server) -> u64 {
-    let mut request = Request::new(inline(&guests::bytes("exit-imc").unwrap(), &["3"], Tier::Native));
+    let mut request = of_tenant("acme", inline(&guests::bytes("exit-imc").unwrap(), &["3"], Tier::Native));
     let parent = format!("00-{}-{CALLER}-01", "a7".repeat(16));
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());
-    request.metadata_mut().insert("antares-tenant", "acme".parse().unwrap());
     let answer = Client::connect(server).await.runner.execute(request).await.unwrap().into_inner();
     assert_eq!(exit_code(&answer), Some(3));
     answer.verdict.unwrap().cycles
