@@ -11,7 +11,7 @@ python=$(deploy/check/tools.sh python)
 cargo build --workspace
 BLESS=1 cargo test --quiet --package antares-proto --package antares-config --package antares --package antares-cli --lib \
     --test errors --test generated --test openapi --test defaults --test api
-BLESS=1 cargo test --quiet --package antares-cli --test commands -- metrics::
+BLESS=1 cargo test --quiet --package antares-tests --test scenarios -- metrics::
 # Without Go the other files are written all the same.
 clients/make.sh go-code clients/go || [ $? -eq 77 ]
 "$python" deploy/check/config_schema.py helm/antares

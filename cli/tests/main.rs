@@ -15,14 +15,10 @@ mod elf;
 mod external;
 mod first_script;
 mod javascript;
-#[cfg(feature = "server")]
-mod metrics;
 mod mistakes;
 mod page;
 #[cfg(feature = "server")]
 mod replay;
-#[cfg(feature = "server")]
-mod serve;
 mod size;
 mod snapshot;
 mod story;

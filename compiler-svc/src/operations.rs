@@ -1,7 +1,7 @@
 //! Background compiles without an open call: a bounded table of them, by tenant.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -56,16 +56,9 @@ struct Times {
     ended: Option<Instant>,
 }
 
-/// All operations.
+/// All operations, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Operations(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    by_name: HashMap<String, Arc<Operation>>,
-    /// Oldest first.
-    order: VecDeque<Arc<Operation>>,
-}
+pub(crate) struct Operations(Mutex<HashMap<String, Arc<Operation>>>);
 
 impl Operation {
     /// Moves to `state`, unless it has ended.
@@ -149,15 +142,16 @@ impl Operations {
         priority: v1::Priority,
     ) -> Result<Arc<Operation>, Fault> {
         let mut table = self.0.lock();
-        table.forget(|_, age| age.is_some_and(|age| age >= KEEP));
-        let own = table.order.iter().filter(|operation| operation.holder == holder).count();
-        if own >= OPERATIONS_PER_TENANT_MAX {
-            table.forget(|operation, age| age.is_some() && operation.holder == holder);
-        } else if table.order.len() >= OPERATIONS_MAX {
-            table.forget(|_, age| age.is_some());
+        forget(&mut table, |_, age| age.is_some_and(|age| age >= KEEP));
+        let own = |table: &HashMap<_, Arc<Operation>>| {
+            table.values().filter(|operation| operation.holder == holder).count()
+        };
+        if own(&table) >= OPERATIONS_PER_TENANT_MAX {
+            forget(&mut table, |operation, age| age.is_some() && operation.holder == holder);
+        } else if table.len() >= OPERATIONS_MAX {
+            forget(&mut table, |_, age| age.is_some());
         }
-        let own = table.order.iter().filter(|operation| operation.holder == holder).count();
-        if own >= OPERATIONS_PER_TENANT_MAX || table.order.len() >= OPERATIONS_MAX {
+        if own(&table) >= OPERATIONS_PER_TENANT_MAX || table.len() >= OPERATIONS_MAX {
             let problem = "too many operations have not ended";
             return Err(Fault::exhausted("OPERATIONS_FULL", problem, RETRY_FULL));
         }
@@ -171,14 +165,13 @@ impl Operations {
             state: watch::Sender::new(State::Queued),
             task: Mutex::default(),
         });
-        table.by_name.insert(operation.name.clone(), operation.clone());
-        table.order.push_back(operation.clone());
+        table.insert(operation.name.clone(), operation.clone());
         Ok(operation)
     }
 
     /// The operation with this name, if it is `holder`'s.
     pub(crate) fn find(&self, holder: [u8; 32], name: &str) -> Result<Arc<Operation>, Fault> {
-        let found = self.0.lock().by_name.get(name).filter(|operation| operation.holder == holder).cloned();
+        let found = self.0.lock().get(name).filter(|operation| operation.holder == holder).cloned();
         let name: String = name.chars().take(80).collect();
         found.ok_or_else(|| Fault::not_found("OPERATION_NOT_FOUND", "operation", name))
     }
@@ -186,24 +179,23 @@ impl Operations {
     /// Operations of `holder`, oldest first.
     pub(crate) fn list(&self, holder: [u8; 32]) -> Vec<Arc<Operation>> {
         let table = self.0.lock();
-        table.order.iter().filter(|operation| operation.holder == holder).cloned().collect()
+        let mut own: Vec<_> =
+            table.values().filter(|operation| operation.holder == holder).cloned().collect();
+        own.sort_by_key(|operation| operation.started);
+        own
     }
 }
 
-impl Table {
-    /// Removes operations for which `is_enough` is true, given the time since their end, if any.
-    fn forget(&mut self, is_enough: impl Fn(&Operation, Option<Duration>) -> bool) {
-        let now = Instant::now();
-        let by_name = &mut self.by_name;
-        self.order.retain(|operation| {
-            let age = operation.times.lock().ended.map(|ended| now.saturating_duration_since(ended));
-            let is_kept = !is_enough(operation, age);
-            if !is_kept {
-                by_name.remove(&operation.name);
-            }
-            is_kept
-        });
-    }
+/// Removes operations for which `is_enough` is true, given the time since their end, if any.
+fn forget(
+    table: &mut HashMap<String, Arc<Operation>>,
+    is_enough: impl Fn(&Operation, Option<Duration>) -> bool,
+) {
+    let now = Instant::now();
+    table.retain(|_, operation| {
+        let age = operation.times.lock().ended.map(|ended| now.saturating_duration_since(ended));
+        !is_enough(operation, age)
+    });
 }
 
 #[cfg(test)]
@@ -222,6 +214,7 @@ mod tests {
             begin(&operations, 1).unwrap();
         }
         assert_eq!(begin(&operations, 1).unwrap_err().reason(), "OPERATIONS_FULL");
+        assert!(operations.list([1; 32]).is_sorted_by_key(|operation| operation.started));
         let other = begin(&operations, 2).unwrap();
         assert!(operations.find([1; 32], &other.name).is_err());
         assert_eq!(operations.list([2; 32]).len(), 1);

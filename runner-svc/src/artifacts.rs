@@ -8,6 +8,7 @@ pub(crate) mod native;
 pub(crate) mod prepare;
 mod quarantine;
 pub(crate) mod ready;
+mod recent;
 pub(crate) mod seal;
 
 use std::sync::{Arc, atomic::AtomicU64};

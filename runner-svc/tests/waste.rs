@@ -2,20 +2,56 @@
 //! process, since both counters are global.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "grpc/node.rs"]
-mod node;
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
 
-use std::time::Instant;
-
+use antares_config::{ConfigFile, Role};
 use antares_pool::digested_bytes;
 use antares_proto::v1::{
-    self, Tier, VerifyOutcome, shared_transaction::Transaction, shared_transaction_result::Result as Outcome,
+    self, Tier, VerifyOutcome, compiler_service_client::CompilerServiceClient,
+    runner_service_client::RunnerServiceClient, shared_transaction::Transaction,
+    shared_transaction_result::Result as Outcome, upload_request::Part,
 };
+use antares_runner_svc::{app::layer_names, embedded};
+use antares_serve::{Callers, Metrics, Server};
 use antares_transaction::hashed_bytes;
 use bytes::Bytes;
 use ckb_types::{core::ScriptHashType, prelude::*};
-use node::{Node, PATIENCE};
 use prost::Message as _;
+use tempfile::TempDir;
+use tonic::transport::Channel;
+
+/// Timeout of everything that the test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both services in this process.
+async fn serve(data: &TempDir) -> Channel {
+    let file = format!(
+        "listen.address = \"127.0.0.1:0\"\nmetrics.address = \"\"\nrunner.recheck_one_in = 0\ncache.dir = {:?}\n",
+        data.path().join("store")
+    );
+    let file: ConfigFile = file.parse().unwrap();
+    let config = file.check(Role::Both, &layer_names()).unwrap();
+    let metrics = Metrics::new();
+    let both = embedded::build(&config, embedded::start_pools(&config).unwrap(), &metrics).unwrap();
+    let app = both.app(&config);
+    let callers = Callers::of(&config);
+    let server = Server::bind(&config.listen, callers, config.metrics, app, metrics).await.unwrap();
+    let address = server.address();
+    both.watch_health(&server.health());
+    tokio::spawn(server.run(pending()));
+    Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
+}
+
+async fn upload(channel: &Channel, data: &Bytes) {
+    let sha256 = antares_abi::Sha256Digest::of(data).to_string();
+    let header = v1::BlobHeader { sha256, size_bytes: data.len() as u64, ..Default::default() };
+    let parts = [Part::Header(header), Part::Chunk(data.clone())];
+    let parts = parts.map(|part| v1::UploadRequest { part: Some(part) });
+    CompilerServiceClient::new(channel.clone()).upload(tokio_stream::iter(parts)).await.unwrap();
+}
 
 /// Cells that transactions share, in addition to the lock.
 const CELLS: u8 = 20;
@@ -69,7 +105,12 @@ fn copied_bytes() -> u64 {
 }
 
 /// Verifies a batch; returns the bytes of both messages.
-async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::TransactionFields, count: u64) -> u64 {
+async fn verify(
+    channel: &Channel,
+    shared: &v1::VerifyShared,
+    fields: &v1::TransactionFields,
+    count: u64,
+) -> u64 {
     let one = |id| v1::SharedTransaction {
         id,
         transaction: Some(Transaction::Fields(fields.clone())),
@@ -79,7 +120,7 @@ async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::Transaction
     let batch =
         v1::VerifyBatchRequest { shared: Some(shared.clone()), transactions: (0..count).map(one).collect() };
     let sent = batch.encoded_len();
-    let answer = node.run_client().verify_batch(batch).await.unwrap().into_inner();
+    let answer = RunnerServiceClient::new(channel.clone()).verify_batch(batch).await.unwrap().into_inner();
     for result in &answer.results {
         let Some(Outcome::Response(answer)) = &result.result else { panic!("{result:?}") };
         assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
@@ -89,13 +130,14 @@ async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::Transaction
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blob_is_hashed_once_and_copied_for_nobody() {
-    let node = Node::both("runner.recheck_one_in = 0").await;
+    let data = tempfile::tempdir().unwrap();
+    let channel = serve(&data).await;
     let (mut shared, fields) = parts();
     // Compiled code would be hashed too.
     shared.tier = Tier::Interpreter.into();
     let blobs = (lock().len() + usize::from(CELLS) * CELL_BYTES) as u64;
     let (digested, hashed, copied) = (digested_bytes(), hashed_bytes(), copied_bytes());
-    let messages = verify(&node, &shared, &fields, 1).await;
+    let messages = verify(&channel, &shared, &fields, 1).await;
     let (digested, hashed, copied) =
         (digested_bytes() - digested, hashed_bytes() - hashed, copied_bytes() - copied);
     println!("{blobs} bytes of blobs that came along: {digested} and {hashed} hashed, {copied} copied");
@@ -108,7 +150,7 @@ async fn a_blob_is_hashed_once_and_copied_for_nobody() {
     for dep in &mut shared.cell_deps {
         let cell = dep.cell.as_mut().unwrap();
         let data = std::mem::take(&mut cell.data);
-        node.upload(&data).await.unwrap();
+        upload(&channel, &data).await;
         cell.data_sha256 = Some(antares_abi::Sha256Digest::of(&data).to_string());
     }
     for tier in [Tier::Interpreter, Tier::Native] {
@@ -116,7 +158,7 @@ async fn a_blob_is_hashed_once_and_copied_for_nobody() {
         let end = Instant::now() + PATIENCE;
         let (copied, messages) = loop {
             let (digested, hashed, copied) = (digested_bytes(), hashed_bytes(), copied_bytes());
-            let messages = verify(&node, &shared, &fields, TRANSACTIONS).await;
+            let messages = verify(&channel, &shared, &fields, TRANSACTIONS).await;
             let copied = copied_bytes() - copied;
             if (digested_bytes(), hashed_bytes()) == (digested, hashed) {
                 break (copied, messages);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 use tempfile::TempDir;
 use tonic::{
-    Status,
+    Request, Status,
     transport::{self, Channel},
 };
 use tonic_types::StatusExt as _;
@@ -106,6 +106,12 @@ pub(crate) fn verification(json: impl Into<Vec<u8>>, tier: v1::Tier) -> v1::Veri
 /// The same JSON for a transaction whose lock is the first of `deps`.
 pub(crate) fn locked(deps: &[Bytes], hash_type: ScriptHashType) -> Vec<u8> {
     json(locked_by(deps, hash_type))
+}
+
+pub(crate) fn of_tenant<T>(tenant: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+    request
 }
 
 pub(crate) fn reason(status: &Status) -> String {

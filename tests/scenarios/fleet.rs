@@ -4,7 +4,7 @@ use antares_profile_view::read_archive;
 use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient};
 use antares_tests::guests;
 
-use crate::client::{serving, stored};
+use crate::client::{of_tenant, serving, stored};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_sampled_as_its_answer_says() {
@@ -14,18 +14,14 @@ async fn a_run_is_sampled_as_its_answer_says() {
     let mut profiles = Vec::new();
     let mut salt = None;
     for tenant in ["one", "two", "three"] {
-        let mut request = tonic::Request::new(stored(&elf, &["-", "1"], Tier::Native));
-        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+        let mut request = of_tenant(tenant, stored(&elf, &["-", "1"], Tier::Native));
         // The second run samples like the first; the third one is random.
         request.get_mut().sample_salt = salt.filter(|_| tenant == "two");
         let answer = client.runner.execute(request).await.unwrap().into_inner();
         salt = salt.or(answer.sample_salt);
         assert_eq!(answer.sample_salt == salt, tenant != "three");
-        let mut request = tonic::Request::new(v1::GetProfileRequest {
-            selection: None,
-            format: Some("antares".to_owned()),
-        });
-        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+        let wanted = v1::GetProfileRequest { selection: None, format: Some("antares".to_owned()) };
+        let request = of_tenant(tenant, wanted);
         let mut seen = ProfileServiceClient::connect(format!("http://{}", server.address)).await.unwrap();
         profiles
             .push(read_archive(&seen.get_profile(request).await.unwrap().into_inner().profile).unwrap().0);

@@ -16,12 +16,12 @@ use tokio::{
     sync::{mpsc, watch},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, transport::Channel};
+use tonic::{Code, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason, serving},
+    client::{Client, exit_code, inline, of_tenant, reason, serving},
     server::{PATIENCE, Server, signal, until},
 };
 
@@ -36,12 +36,6 @@ fn endless(deadline_ms: u64) -> v1::ExecuteRequest {
         deadline_ms: Some(deadline_ms),
         debug_bytes_max: None,
     });
-    request
-}
-
-fn of_tenant(tenant: &str, request: v1::ExecuteRequest) -> Request<v1::ExecuteRequest> {
-    let mut request = Request::new(request);
-    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
     request
 }
 

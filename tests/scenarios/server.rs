@@ -78,6 +78,14 @@ impl Server {
         Self::start_command(command)
     }
 
+    /// As [`Server::start_with`]; the log is in a file too.
+    #[track_caller]
+    pub(crate) fn start_logged(data: &TempDir, sections: &str) -> (Self, PathBuf) {
+        let log = data.path().join("log");
+        let before = ["bash", "-c", "exec \"$@\" > >(tee \"$0\")", log.to_str().unwrap()];
+        (Self::start_under(&before, data, sections), log)
+    }
+
     /// As [`Server::start_under`]; the caller reads the standard output, or leaves it unread.
     #[track_caller]
     pub(crate) fn start_unread(
@@ -231,12 +239,12 @@ impl Server {
 
     /// The response to a request on the metrics listener.
     pub(crate) fn get(&self, path: &str) -> String {
-        let mut answer = String::new();
+        let mut answer = Vec::new();
         let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {
             write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-            stream.read_to_string(&mut answer)
+            stream.read_to_end(&mut answer)
         });
-        asked.map_or_else(|error| error.to_string(), |_| answer)
+        asked.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&answer).into_owned())
     }
 
     /// The value of a metric with these labels, 0 if absent.

@@ -12,10 +12,10 @@ use std::{
 use antares_proto::v1::{self, Tier};
 use antares_tests::guests;
 use bytes::Bytes;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, exit_code, inline, of_tenant, reason},
     server::{Server, signal, until},
 };
 
@@ -89,8 +89,7 @@ async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier,
             client = Client::connect_to(&address).await.unwrap();
         }
         let argument = if is_echo { round % 100 } else { 1 };
-        let mut request = Request::new(inline(&elf, &[&argument.to_string()], tier));
-        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+        let request = of_tenant(tenant, inline(&elf, &[&argument.to_string()], tier));
         let expected = if is_echo { i32::try_from(argument).unwrap() } else { 0 };
         match client.runner.execute(request).await {
             Ok(answer) if exit_code(answer.get_ref()) == Some(expected) => met.count(&met.executed, 1),

@@ -42,7 +42,7 @@ pub(crate) fn section(pair: &Pair, more: &str) -> String {
     format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
 }
 
-fn antares(server: &str, words: &[&str]) -> Command {
+pub(crate) fn antares(server: &str, words: &[&str]) -> Command {
     let mut command = Command::new(worker_path("antares").unwrap());
     command.args(words).args(["--server", server]).env("ANTARES_CACHE", "off");
     for name in ["SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE"] {
@@ -64,7 +64,7 @@ fn shown<'a>(ca: &'a Path, pair: Option<&'a Pair>) -> Vec<&'a str> {
     words
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -146,9 +146,7 @@ fn certificates_and_lists_tell_when_they_end() {
 fn a_certificate_that_has_expired_takes_force_with_a_warning() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let pair = ours.issue_expired("old", SERVER);
-    let log = data.path().join("log").display().to_string();
-    let before = ["bash", "-c", "exec \"$@\" > >(tee \"$0\")", &log];
-    let server = Server::start_under(&before, &data, &section(&pair, ""));
+    let (server, log) = Server::start_logged(&data, &section(&pair, ""));
     let said = fs::read_to_string(&log).unwrap();
     let warning = said.lines().find(|line| line.contains("takes force and has expired"));
     assert!(warning.is_some_and(|line| line.contains("WARN")), "{said}");

@@ -1,7 +1,6 @@
 //! Spans as a trace collector receives them: of one call through two processes, and encrypted.
 
 use std::{
-    collections::BTreeSet,
     fs,
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -14,8 +13,8 @@ use opentelemetry_proto::tonic::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
         trace_service_server::{TraceService, TraceServiceServer},
     },
-    common::v1::any_value::Value,
-    trace::v1::ResourceSpans,
+    common::v1::{KeyValue, any_value::Value},
+    trace::v1::{ResourceSpans, Span},
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{
@@ -31,24 +30,35 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
-    client::{Client, exit_code, inline},
+    client::{Client, exit_code, inline, of_tenant},
     server::{Server, until},
 };
 
 const TRACE: [u8; 16] = [0xa7; 16];
 
-/// The service that sent each span of [`TRACE`].
+/// Received data with spans of [`TRACE`], as it was sent.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<BTreeSet<(String, String)>>>);
+struct Collector(Arc<Mutex<Vec<ResourceSpans>>>);
+
+fn value(attributes: &[KeyValue], key: &str) -> Option<Value> {
+    attributes.iter().find(|one| one.key == key)?.value.clone()?.value
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> String {
+    match value(attributes, key) {
+        Some(Value::StringValue(text)) => text,
+        other => panic!("{key} is {other:?}"),
+    }
+}
 
 /// `service.name` of the sender of `spans`.
 fn service(spans: &ResourceSpans) -> String {
-    let attributes = &spans.resource.as_ref().unwrap().attributes;
-    let name = attributes.iter().find(|one| one.key == "service.name").unwrap();
-    match name.value.as_ref().and_then(|value| value.value.as_ref()) {
-        Some(Value::StringValue(name)) => name.clone(),
-        other => panic!("the name of a service is {other:?}"),
-    }
+    text(&spans.resource.as_ref().unwrap().attributes, "service.name")
+}
+
+fn ours(sent: &ResourceSpans) -> Vec<Span> {
+    let spans = sent.scope_spans.iter().flat_map(|scope| &scope.spans);
+    spans.filter(|span| span.trace_id == TRACE).cloned().collect()
 }
 
 #[async_trait]
@@ -57,12 +67,8 @@ impl TraceService for Collector {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let mut seen = self.0.lock().unwrap();
-        for sent in &request.get_ref().resource_spans {
-            let spans = sent.scope_spans.iter().flat_map(|scope| &scope.spans);
-            let ours = spans.filter(|span| span.trace_id == TRACE);
-            seen.extend(ours.map(|span| (service(sent), span.name.clone())));
-        }
+        let sent = request.into_inner().resource_spans.into_iter();
+        self.0.lock().unwrap().extend(sent.filter(|sent| !ours(sent).is_empty()));
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
@@ -146,13 +152,75 @@ async fn an_encrypted_collector_gets_spans_of_those_who_show_a_certificate() {
     }
 }
 
-/// A call of [`TRACE`].
-async fn execute_traced(server: &Server) {
-    let mut request = Request::new(inline(&guests::bytes("exit-imc").unwrap(), &["3"], Tier::Native));
-    let parent = format!("00-{}-00f067aa0ba902b7-01", "a7".repeat(16));
+const CALLER: &str = "00f067aa0ba902b7";
+
+/// A call of [`TRACE`]; returns its cycles.
+async fn execute_traced(server: &Server) -> u64 {
+    let mut request = of_tenant("acme", inline(&guests::bytes("exit-imc").unwrap(), &["3"], Tier::Native));
+    let parent = format!("00-{}-{CALLER}-01", "a7".repeat(16));
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());
     let answer = Client::connect(server).await.runner.execute(request).await.unwrap().into_inner();
     assert_eq!(exit_code(&answer), Some(3));
+    answer.verdict.unwrap().cycles
+}
+
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
+
+/// All data names its origin and its conventions.
+fn check_origin(sent: &ResourceSpans) {
+    let attributes = &sent.resource.as_ref().unwrap().attributes;
+    assert_eq!(text(attributes, "service.version"), env!("CARGO_PKG_VERSION"));
+    assert_ne!(text(attributes, "host.name"), "");
+    assert_eq!(text(attributes, "service.instance.id").len(), 36);
+    assert_eq!(sent.schema_url, SCHEMA);
+    for scope in &sent.scope_spans {
+        let named = scope.scope.as_ref().map(|scope| (scope.name.as_str(), scope.version.as_str()));
+        assert_eq!(named, Some(("antares", env!("CARGO_PKG_VERSION"))));
+        assert_eq!(scope.schema_url, SCHEMA);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_is_one_trace_down_to_the_worker_s_run() {
+    let (collector, address) = Collector::start().await;
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"http://{address}\"\n"));
+    let cycles = i64::try_from(execute_traced(&server).await).unwrap();
+    let stopped = tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
+    assert_eq!(stopped, Some(0));
+    let sent = collector.0.lock().unwrap().clone();
+    sent.iter().for_each(|one| {
+        check_origin(one);
+        assert_eq!(service(one), "antares-server");
+    });
+    let spans: Vec<Span> = sent.iter().flat_map(ours).collect();
+    let find = |name: &str| {
+        let names = || spans.iter().map(|span| span.name.as_str()).collect::<Vec<_>>();
+        spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name} in {:?}", names()))
+    };
+    let number = |span: &Span, key: &str| match value(&span.attributes, key) {
+        Some(Value::IntValue(number)) => number,
+        other => panic!("{key} is {other:?}"),
+    };
+    let rpc = find("antares.v1.RunnerService/Execute");
+    assert_eq!(rpc.parent_span_id, u64::from_str_radix(CALLER, 16).unwrap().to_be_bytes());
+    assert_eq!(text(&rpc.attributes, "tenant"), "acme");
+    assert_eq!(text(&rpc.attributes, "server.address"), "127.0.0.1");
+    assert!(number(rpc, "server.port") > 0);
+    for (child, parent) in [
+        ("execute", "antares.v1.RunnerService/Execute"),
+        ("script", "execute"),
+        ("artifact", "execute"),
+        ("queue", "execute"),
+        ("worker", "execute"),
+        ("compile", "artifact"),
+        ("load", "worker"),
+        ("run", "worker"),
+    ] {
+        assert_eq!(find(child).parent_span_id, find(parent).span_id, "{child}");
+    }
+    assert!(find("load").end_time_unix_nano <= find("run").start_time_unix_nano + 1_000);
+    assert_eq!([number(find("run"), "cycles"), number(find("execute"), "cycles")], [cycles; 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,14 +236,15 @@ async fn each_service_signs_its_part_of_a_trace() {
     let stop = || (runner.stop(), compiler.stop());
     let stopped = tokio::task::spawn_blocking(stop).await.unwrap();
     assert_eq!(stopped, (Some(0), Some(0)));
-    let wanted = [
+    let seen = || collector.0.lock().unwrap().clone();
+    for (by, name) in [
         ("antares-compiler", "antares.v1.CompilerService/Compile"),
         ("antares-runner", "antares.v1.RunnerService/Execute"),
         ("antares-runner", "run"),
-    ];
-    let seen = || collector.0.lock().unwrap().clone();
-    until("the spans arrive", || {
-        wanted.iter().all(|(by, name)| seen().contains(&((*by).to_owned(), (*name).to_owned())))
-    });
-    assert!(seen().iter().all(|(by, _)| ["antares-compiler", "antares-runner"].contains(&by.as_str())));
+    ] {
+        until(&format!("{by} sends {name}"), || {
+            seen().iter().any(|sent| service(sent) == by && ours(sent).iter().any(|span| span.name == name))
+        });
+    }
+    assert!(seen().iter().all(|sent| ["antares-compiler", "antares-runner"].contains(&&*service(sent))));
 }

@@ -5,7 +5,7 @@
 //! draw      a seed      -> Scenario: orders for actors, and their environment
 //! Scenario  mock        -> a transaction: its cells hold the images, its first witness the orders
 //! compare   a Scenario  -> the common verdict, or the first difference
-//! Campaign  run         -> a Tally, and the scenarios that differ
+//! Campaign  run         -> a Tally, and a scenario that differs
 //! ```
 //! One guest, the actor (`tests/guests/actor`), does all work; it reads its orders at run time. So a few
 //! images with different segments are compiled once, and tens of thousands of scenarios run on them.
@@ -30,5 +30,5 @@ pub use draw::draw;
 pub use images::{Image, Images};
 pub use minimise::minimise;
 pub use orders::{Order, Verb};
-pub use scenario::{Cell, Group, Limit, Scenario, Suspect};
+pub use scenario::{Cell, Group, Limit, Scenario};
 pub use tally::Tally;

@@ -1,18 +1,16 @@
 //! Bailouts: native code that bails out run after run. Its script then starts in the interpreter. Other
 //! native code of the script, compiled with new hints, has another key and starts over.
 
-use std::collections::{HashMap, VecDeque};
-
 use antares_abi::ArtifactKey;
 use antares_pool::{EarlyBailouts, NativeEnd};
 use antares_serve::Account;
 use parking_lot::Mutex;
 
-use crate::limits::EARLY_LIBRARIES_MAX;
+use crate::{artifacts::recent::Recent, limits::EARLY_LIBRARIES_MAX};
 
 /// Libraries that ran, per tenant: one tenant's inputs slow down no other tenant.
 #[derive(Debug, Default)]
-pub(crate) struct Bailouts(Mutex<State>);
+pub(crate) struct Bailouts(Mutex<Recent<TenantsCode, EarlyBailouts, EARLY_LIBRARIES_MAX>>);
 
 /// A library as one tenant runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,44 +25,26 @@ impl TenantsCode {
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
-    known: HashMap<TenantsCode, EarlyBailouts>,
-    /// The same entries, oldest first.
-    order: VecDeque<TenantsCode>,
-}
-
 impl Bailouts {
     /// Whether a run starts in the interpreter although this library is available.
     pub(crate) fn begins_interpreted(&self, runs: TenantsCode) -> bool {
-        let mut state = self.0.lock();
-        state.known.get_mut(&runs).is_some_and(EarlyBailouts::begins_interpreted)
+        self.0.lock().get_mut(&runs).is_some_and(EarlyBailouts::begins_interpreted)
     }
 
     /// Records how a run with a library ended.
     pub(crate) fn record(&self, runs: TenantsCode, end: NativeEnd) {
-        let mut state = self.0.lock();
-        if let Some(known) = state.known.get_mut(&runs) {
-            *known = known.after(end);
+        let mut known = self.0.lock();
+        if end == NativeEnd::Unknown && known.get(&runs).is_none() {
             return;
         }
-        if end == NativeEnd::Unknown {
-            return;
-        }
-        state.known.insert(runs, EarlyBailouts::default().after(end));
-        state.order.push_back(runs);
-        if state.order.len() > EARLY_LIBRARIES_MAX
-            && let Some(oldest) = state.order.pop_front()
-        {
-            state.known.remove(&oldest);
-        }
+        let known = known.entry(runs);
+        *known = known.after(end);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use antares_abi::Sha256Digest;
-    use antares_pool::EARLY_RUNS_MIN;
 
     use super::*;
 
@@ -89,20 +69,5 @@ mod tests {
             }
         }
         assert!(spared <= 10, "{spared}");
-    }
-
-    #[test]
-    fn few_are_remembered() {
-        let bailouts = Bailouts::default();
-        for number in 0..3 * EARLY_LIBRARIES_MAX {
-            bailouts.record(library(number), NativeEnd::Left);
-            bailouts.record(library(number), [NativeEnd::Whole, NativeEnd::Unknown][number % 2]);
-        }
-        for _ in 0..EARLY_RUNS_MIN {
-            bailouts.record(library(usize::MAX), NativeEnd::Left);
-        }
-        assert!(bailouts.begins_interpreted(library(usize::MAX)));
-        let state = bailouts.0.lock();
-        assert_eq!((state.order.len(), state.known.len()), (EARLY_LIBRARIES_MAX, EARLY_LIBRARIES_MAX));
     }
 }

@@ -1,13 +1,14 @@
 //! Branches of scripts that runs saw and native code did not know. Reports reach the artifact source, which
 //! then compiles better artifacts.
 
-use std::collections::{HashMap, VecDeque};
-
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_serve::Account;
 use parking_lot::Mutex;
 
-use crate::limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX};
+use crate::{
+    artifacts::recent::Recent,
+    limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX},
+};
 
 /// A script as compiled for all tenants or for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,14 +26,7 @@ impl Subject {
 
 /// The hints with which known scripts are compiled.
 #[derive(Debug, Default)]
-pub(crate) struct KnownHints(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    subjects: HashMap<Subject, Known>,
-    /// Oldest first.
-    order: VecDeque<Subject>,
-}
+pub(crate) struct KnownHints(Mutex<Recent<Subject, Known, LEARNT_SCRIPTS_MAX>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -47,13 +41,13 @@ struct Known {
 impl KnownHints {
     /// The current hints of a script.
     pub(crate) fn find(&self, subject: Subject) -> Option<Sha256Digest> {
-        self.0.lock().subjects.get(&subject)?.hints
+        self.0.lock().get(&subject)?.hints
     }
 
     /// Records the hints with which a script is compiled.
     pub(crate) fn record(&self, subject: Subject, hints: Option<Sha256Digest>) {
         let mut state = self.0.lock();
-        if hints.is_none() && !state.subjects.contains_key(&subject) {
+        if hints.is_none() && state.get(&subject).is_none() {
             return;
         }
         let known = state.entry(subject);
@@ -80,20 +74,6 @@ impl KnownHints {
             Some(hints) if hints != known.hints => (known.hints, known.vain) = (hints, 0),
             _ => known.vain = known.vain.saturating_add(1),
         }
-    }
-}
-
-impl State {
-    fn entry(&mut self, subject: Subject) -> &mut Known {
-        if !self.subjects.contains_key(&subject) {
-            self.order.push_back(subject);
-            if self.order.len() > LEARNT_SCRIPTS_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.subjects.remove(&oldest);
-            }
-        }
-        self.subjects.entry(subject).or_default()
     }
 }
 
@@ -127,16 +107,5 @@ mod tests {
         assert!(!hints.begin(subject));
         hints.record(subject, Some(digest(3)));
         assert!(hints.begin(subject));
-    }
-
-    #[test]
-    fn few_scripts_are_remembered() {
-        let hints = KnownHints::default();
-        for number in 0..2 * LEARNT_SCRIPTS_MAX {
-            hints.record(subject(number, OPTIONS), Some(digest(0)));
-            hints.record(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
-        }
-        let state = hints.0.lock();
-        assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));
     }
 }

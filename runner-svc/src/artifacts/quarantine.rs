@@ -6,14 +6,14 @@
 //! slow the script down for others. Code is barred for everybody once it broke rules for several tenants,
 //! each time alone in its worker.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::BTreeSet;
 
 use antares_abi::ArtifactKey;
 use antares_serve::{Account, Identity};
 use parking_lot::Mutex;
 
 use crate::{
-    artifacts::bailouts::TenantsCode,
+    artifacts::{bailouts::TenantsCode, recent::Recent},
     limits::{QUARANTINE_MAX, QUARANTINE_TENANTS},
 };
 
@@ -39,14 +39,10 @@ pub(crate) struct Quarantine(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By tenant.
-    barred: HashSet<TenantsCode>,
-    /// The same entries, oldest first.
-    order: VecDeque<TenantsCode>,
+    /// By tenant; whether it is barred.
+    barred: Recent<TenantsCode, bool, QUARANTINE_MAX>,
     /// Callers that saw violations of code that ran alone, up to the number that bars it for all.
-    witnesses: HashMap<ArtifactKey, BTreeSet<Identity>>,
-    /// The same code, oldest first.
-    witnessed: VecDeque<ArtifactKey>,
+    witnesses: Recent<ArtifactKey, BTreeSet<Identity>, QUARANTINE_MAX>,
 }
 
 impl Quarantine {
@@ -55,7 +51,7 @@ impl Quarantine {
         let mut state = self.0.lock();
         for suspect in suspects {
             let key = suspect.code.library;
-            if state.bar(suspect.code) {
+            if !std::mem::replace(state.barred.entry(suspect.code), true) {
                 tracing::error!(%key, detail, "native code is in quarantine; its script is interpreted");
             }
             if let ([Suspect { witness: Some(witness), .. }], false) =
@@ -71,7 +67,8 @@ impl Quarantine {
     pub(crate) fn has(&self, suspect: Suspect) -> bool {
         let state = self.0.lock();
         let is_shared = suspect.witness.is_some();
-        state.barred.contains(&suspect.code) || (is_shared && state.is_barred_for_all(suspect.code.library))
+        state.barred.get(&suspect.code).is_some()
+            || (is_shared && state.is_barred_for_all(suspect.code.library))
     }
 
     /// Number of barred entries, each for one tenant.
@@ -81,35 +78,13 @@ impl Quarantine {
 }
 
 impl State {
-    /// Returns whether it was not barred before.
-    fn bar(&mut self, code: TenantsCode) -> bool {
-        if !self.barred.insert(code) {
-            return false;
-        }
-        self.order.push_back(code);
-        if self.order.len() > QUARANTINE_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.barred.remove(&oldest);
-        }
-        true
-    }
-
     fn is_barred_for_all(&self, key: ArtifactKey) -> bool {
         self.witnesses.get(&key).is_some_and(|witnesses| witnesses.len() >= QUARANTINE_TENANTS)
     }
 
     /// Records a violation of code that ran alone. Returns whether that bars it for all.
     fn record(&mut self, key: ArtifactKey, witness: Identity) -> bool {
-        if !self.witnesses.contains_key(&key) {
-            self.witnessed.push_back(key);
-        }
-        self.witnesses.entry(key).or_default().insert(witness);
-        if self.witnessed.len() > QUARANTINE_MAX
-            && let Some(oldest) = self.witnessed.pop_front()
-        {
-            self.witnesses.remove(&oldest);
-        }
+        self.witnesses.entry(key).insert(witness);
         self.is_barred_for_all(key)
     }
 }
@@ -162,16 +137,5 @@ mod tests {
             quarantine.add(&[Suspect { witness: None, ..of(&tenant, 3) }], "salted");
         }
         assert!([1, 2, 3].iter().all(|number| !quarantine.has(of("other", *number))));
-    }
-
-    #[test]
-    fn few_are_remembered() {
-        let quarantine = Quarantine::default();
-        for number in 0..QUARANTINE_MAX + 9 {
-            quarantine.add(&[of("a", number)], "a test");
-        }
-        let state = quarantine.0.lock();
-        let lengths = [state.barred.len(), state.order.len(), state.witnesses.len(), state.witnessed.len()];
-        assert_eq!(lengths, [QUARANTINE_MAX; 4]);
     }
 }

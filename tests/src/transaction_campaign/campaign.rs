@@ -19,10 +19,6 @@ pub struct Campaign {
     pub seed: u64,
     /// Number of scenarios.
     pub scenarios: u64,
-    /// Number of differing scenarios after which it ends.
-    pub different_max: usize,
-    /// Skips scenarios in which exec may replace a program of version 1.
-    pub is_without_exec_1: bool,
 }
 
 /// A scenario that differs.
@@ -36,36 +32,29 @@ pub struct Different {
 }
 
 impl Campaign {
-    /// Runs scenarios on `jobs` threads; calls `each` with the tally after every one. Returns the differing
-    /// scenarios, by number.
+    /// Runs scenarios on `jobs` threads until one differs; calls `each` with the tally after every one.
     ///
     /// # Errors
     /// The compiler failed, or a scenario is not a valid transaction.
-    pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Vec<Different>)> {
+    pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Different>)> {
         let images = Images::get()?;
         let next = AtomicU64::new(0);
-        let all = Mutex::new((Tally::default(), Vec::new()));
+        let all = Mutex::new((Tally::default(), None));
         let work = || -> Result<()> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let has_enough = {
-                    let all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.1.len() >= self.different_max
-                };
-                if number >= self.scenarios || has_enough {
+                let differs = all.lock().unwrap_or_else(PoisonError::into_inner).1.is_some();
+                if number >= self.scenarios || differs {
                     return Ok(());
                 }
                 let scenario = draw(images, self.seed, number);
-                if self.is_without_exec_1 && scenario.replaces_in_version_1() {
-                    continue;
-                }
                 let compared = compare(images, &scenario).with_context(|| format!("scenario {number}"))?;
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 match compared {
                     Ok(agreed) => all.0.count(&scenario, &agreed),
                     Err(difference) => {
                         all.0.different += 1;
-                        all.1.push(Different { number, scenario, difference });
+                        all.1 = Some(Different { number, scenario, difference });
                     }
                 }
                 each(&all.0);
@@ -79,8 +68,6 @@ impl Campaign {
                 .collect()
         });
         ended.into_iter().collect::<Result<Vec<()>>>()?;
-        let (tally, mut different) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-        different.sort_by_key(|different| different.number);
-        Ok((tally, different))
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -145,23 +145,6 @@ impl Images {
         })
     }
 
-    /// Images and versions that the compiler refuses, with the reason.
-    ///
-    /// # Errors
-    /// The compiler failed.
-    pub fn refused(&self) -> Result<Vec<(Layout, u32, String)>> {
-        let mut refused = Vec::new();
-        for image in &self.actors {
-            for vm_version in 0..3 {
-                let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-                if let Err(reason) = kept::library(&image.elf, options)? {
-                    refused.push((image.layout, vm_version, reason));
-                }
-            }
-        }
-        Ok(refused)
-    }
-
     /// Native code for `elf` by the generator of `tier`; `None` if it refuses. Hints depend only on the ELF.
     ///
     /// # Errors

@@ -133,12 +133,6 @@ impl Order {
     pub fn verb(&self) -> Verb {
         Verb::ALL.get(self.0[0] as usize & 0xff).copied().unwrap_or(Verb::End)
     }
-
-    /// Whether it makes the system call `number` by a constant number.
-    #[must_use]
-    pub fn is_call(&self, number: u64) -> bool {
-        self.verb() == Verb::Call && self.0[1] == number
-    }
 }
 
 impl fmt::Display for Order {

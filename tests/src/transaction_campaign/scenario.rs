@@ -11,11 +11,7 @@ use ckb_types::{
     prelude::*,
 };
 
-use super::{
-    images::Images,
-    layouts::{self, Layout},
-    orders::{Order, Verb},
-};
+use super::{images::Images, orders::Order};
 
 /// Maximum lists of orders in a scenario; the witness begins with a number for each.
 pub(super) const LISTS_MAX: usize = 48;
@@ -80,18 +76,6 @@ pub struct Scenario {
     pub limit: Limit,
     /// Lines of debug output that trigger a pause.
     pub pauses: BTreeSet<usize>,
-}
-
-/// A known bug that a scenario may trigger, judged by its contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Suspect {
-    FailedExecBeforeStore,
-    ZeroedPage,
-    OverlappingSegments,
-    CoveredArguments,
-    LongTrace,
-    NothingKnown,
 }
 
 impl Cell {
@@ -215,66 +199,6 @@ impl Scenario {
             ..Fields::default()
         };
         Mock::from_molecule(&fields, &[]).context("a scenario is no transaction")
-    }
-
-    /// Replaces an order by one without effect.
-    pub fn leave_out(&mut self, list: usize, place: usize) {
-        if let Some(order) = self.lists.get_mut(list).and_then(|list| list.get_mut(place)) {
-            *order = Order::new(Verb::Set, &[]).to(15);
-        }
-    }
-
-    /// Whether exec may replace a program of version 1: an exec with bounds of an existing cell.
-    #[must_use]
-    pub fn replaces_in_version_1(&self) -> bool {
-        let may_end_well =
-            |order: &Order| order.verb() == Verb::Exec && order.0[1] < 64 && order.0[4] < 1 << 40;
-        self.versions().contains(&1) && self.lists.iter().flatten().any(may_end_well)
-    }
-
-    /// Whether a VM may spawn another.
-    #[must_use]
-    pub fn spawns(&self) -> bool {
-        self.lists.iter().flatten().any(|order| order.verb() == Verb::Spawn)
-    }
-
-    /// Known bugs that these orders may trigger.
-    #[must_use]
-    pub fn suspects(&self, images: &Images) -> BTreeSet<Suspect> {
-        let orders = || self.lists.iter().flatten();
-        let has = |verb| orders().any(|order| order.verb() == verb);
-        let layouts = || {
-            self.deps.iter().filter_map(|cell| match cell {
-                Cell::Actor(index) => Some(images.actors[*index].layout),
-                _ => None,
-            })
-        };
-        let swaps = self.spawns();
-        let mut found = BTreeSet::new();
-        if has(Verb::Exec) && orders().any(|order| order.is_call(2091)) {
-            found.insert(Suspect::FailedExecBeforeStore);
-        }
-        if swaps && orders().any(|order| order.verb() == Verb::Fill && order.0[3] == 0) {
-            found.insert(Suspect::ZeroedPage);
-        }
-        if swaps
-            && layouts().any(|layout| matches!(layout, Layout::Overlapping | Layout::CoveredAndOverlapping))
-        {
-            found.insert(Suspect::OverlappingSegments);
-        }
-        if swaps && layouts().any(|layout| matches!(layout, Layout::Covered | Layout::CoveredAndOverlapping))
-        {
-            found.insert(Suspect::CoveredArguments);
-        }
-        let is_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] >> 15 == layouts::CODE >> 15;
-        let is_loaded_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] & 0xfff == 12 * 64;
-        if orders().any(|order| is_line(order) || is_loaded_line(order)) {
-            found.insert(Suspect::LongTrace);
-        }
-        if found.is_empty() {
-            found.insert(Suspect::NothingKnown);
-        }
-        found
     }
 }
 

@@ -10,7 +10,7 @@ use antares_tests::{
 use antares_vm::{Library, Limits, Machine, Report, RunScript, Tier};
 use anyhow::{Result, anyhow, ensure};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::{engine::CYCLES_MAX, report::Spread};
 
@@ -28,7 +28,8 @@ const FIRST_MAX: f64 = 1.3;
 const COMPILE_S_MAX: f64 = 12.0;
 const CODE_BYTES_MAX: usize = 6 << 20;
 
-struct Row {
+#[derive(Serialize)]
+pub(crate) struct Row {
     name: String,
     cycles: u64,
     /// Native share of the last of [`RUNS`] runs with baseline code.
@@ -44,7 +45,7 @@ struct Row {
 }
 
 /// Measures all programs; prints a line for each and the missed targets.
-pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
+pub(crate) fn measure(rounds: usize) -> Result<Vec<Row>> {
     println!(
         "corpus: time of AsmMachine to that of the full tier's code, the baseline's, and of a first run without hints"
     );
@@ -66,7 +67,7 @@ pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
         rows.push(row);
     }
     rows.iter().flat_map(gaps).for_each(|gap| println!("not reached: {gap}"));
-    Ok(rows.iter().map(to_json).collect())
+    Ok(rows)
 }
 
 fn one(program: &Program, rounds: usize) -> Result<Row> {
@@ -149,19 +150,4 @@ fn gaps(row: &Row) -> Vec<String> {
         .filter(|(is_missed, _)| *is_missed)
         .map(|(_, gap)| format!("{}: {gap}", row.name))
         .collect()
-}
-
-fn to_json(row: &Row) -> Value {
-    json!({
-        "name": row.name,
-        "faster": row.full.median,
-        "faster_quartiles": [row.full.low, row.full.high],
-        "faster_baseline": row.baseline.median,
-        "faster_first": row.first.median,
-        "native_share": row.share,
-        "interpreter_ms": row.interpreter_ms,
-        "cycles": row.cycles,
-        "compile_s": row.compile_s,
-        "code_bytes": row.code_bytes,
-    })
 }

@@ -94,7 +94,7 @@ fn main() -> Result<()> {
     }
     let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     if is_wanted(CORPUS) {
-        report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
+        report::write("corpus.json", &corpus::measure(rounds)?)?;
     }
     when_named(&is_named, is_quick)?;
     programs(&is_wanted, rounds)

@@ -13,10 +13,8 @@ mod mutants;
 mod names;
 mod sources;
 mod state;
-mod subjects;
 mod texts;
 mod tree;
-mod types;
 mod walk;
 
 use std::process::ExitCode;
@@ -28,7 +26,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 10] = [
     book::check,
     budgets::check,
     circles::check,
@@ -37,9 +35,7 @@ const CHECKS: [Check; 12] = [
     names::check,
     sources::check,
     state::check,
-    subjects::check,
     texts::check,
-    types::check,
     walk::check,
 ];
 

@@ -32,9 +32,6 @@ const UNSAFE_FOLDERS: [&str; 10] = [
 const EMPTY_NAMES: [&str; 9] =
     ["mod", "util", "utils", "common", "helper", "helpers", "misc", "manager", "shared"];
 
-pub(crate) const COMPILER_FOLDERS: [&str; 8] =
-    ["program", "ir", "opt", "proof", "lift", "codegen", "baseline", "compiler"];
-
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.ending(".rs").flat_map(|(path, text)| check_file(path, text)).collect()
 }

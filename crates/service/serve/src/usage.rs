@@ -46,31 +46,21 @@ impl Amounts {
     }
 }
 
-/// The counters of all tenants.
+/// Counters of usage: of all tenants, or of one.
 #[derive(Debug)]
-pub(crate) struct TenantMetrics {
-    calls: IntCounterVec,
-    refused_calls: IntCounterVec,
-    runs: IntCounterVec,
-    guest_cycles: IntCounterVec,
-    run_seconds: CounterVec,
-    compiles: IntCounterVec,
-    compile_seconds: CounterVec,
-    stored_bytes: IntCounterVec,
+pub(crate) struct Counters<Count, Seconds> {
+    pub(crate) calls: Count,
+    refused_calls: Count,
+    runs: Count,
+    guest_cycles: Count,
+    run_seconds: Seconds,
+    compiles: Count,
+    compile_seconds: Seconds,
+    stored_bytes: Count,
 }
 
-/// The counters of one tenant.
-#[derive(Debug)]
-pub(crate) struct TenantCounters {
-    pub(crate) calls: IntCounter,
-    refused_calls: IntCounter,
-    runs: IntCounter,
-    guest_cycles: IntCounter,
-    run_seconds: Counter,
-    compiles: IntCounter,
-    compile_seconds: Counter,
-    stored_bytes: IntCounter,
-}
+pub(crate) type TenantMetrics = Counters<IntCounterVec, CounterVec>;
+pub(crate) type TenantCounters = Counters<IntCounter, Counter>;
 
 impl TenantMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {

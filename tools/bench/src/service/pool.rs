@@ -125,7 +125,7 @@ fn controls(results: &mut Results) -> Result<()> {
                 (false, detail) if detail.starts_with("offered") => "offered here, off".to_owned(),
                 (false, detail) => format!("not offered here ({detail})"),
             };
-            results.control(status.layer.name(), state);
+            results.record(status.layer.name(), f64::from(u8::from(status.active)), state);
         }
     }
     Ok(())

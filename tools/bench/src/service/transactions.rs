@@ -19,8 +19,7 @@ use antares_transaction::{Environment, Mock, SharedData, data_hash};
 use antares_verifier::{Interpreter, Prepared, StopHandle, TransactionLimits, Verifier, VerifyOutcome};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use ckb_types::prelude::*;
-use serde_json::Value;
+use ckb_types::{core::ScriptHashType, prelude::*};
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
@@ -202,31 +201,11 @@ fn signed(name: &'static str) -> Result<Case> {
     case(name, Mock::from_json(&fs::read(debugger_examples()?.join(format!("{name}.json")))?)?)
 }
 
-/// The smallest example, with a lock that does nothing.
+/// One input, with a lock that does nothing.
 fn nothing() -> Result<Case> {
-    let mut json: Value = serde_json::from_slice(&fs::read(debugger_examples()?.join("mock_tx.json"))?)?;
-    let elf = super::scripts::Script::trivial()?.elf;
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
-    let lock = serde_json::json!({
-        "code_hash": format!("0x{}", hex(&data_hash(&elf))), "hash_type": "data1", "args": "0x"
-    });
-    let (mock, tx) =
-        json.as_object_mut().map(|all| (all["mock_info"].clone(), all["tx"].clone())).context("an object")?;
-    let (mut mock, mut tx) = (mock, tx);
-    let mut input = mock["inputs"][0].clone();
-    input["output"]["lock"] = lock;
-    input["output"]["type"] = Value::Null;
-    let mut dep = mock["cell_deps"][0].clone();
-    dep["data"] = format!("0x{}", hex(&elf)).into();
-    dep["cell_dep"]["dep_type"] = "code".into();
-    (tx["inputs"], tx["cell_deps"]) =
-        (vec![input["input"].clone()].into(), vec![dep["cell_dep"].clone()].into());
-    (tx["outputs"], tx["outputs_data"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
-    (tx["witnesses"], tx["header_deps"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
-    (mock["inputs"], mock["cell_deps"]) = (vec![input].into(), vec![dep].into());
-    mock["header_deps"] = Value::Array(Vec::new());
-    let json = serde_json::json!({ "mock_info": mock, "tx": tx });
-    case("nothing", Mock::from_json(&serde_json::to_vec(&json)?)?)
+    let lock = super::scripts::Script::trivial()?.elf.into();
+    let json = antares_chain::json(antares_chain::locked_by(&[lock], ScriptHashType::Data1));
+    case("nothing", Mock::from_json(&json)?)
 }
 
 fn case(name: &'static str, mock: Mock) -> Result<Case> {

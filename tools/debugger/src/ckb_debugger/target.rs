@@ -7,6 +7,7 @@ use antares_transaction::{
     AsLock, Environment, Mock, ScriptLocation, groups, limits::TRANSACTION_BYTES_MAX, template,
 };
 use bytes::Bytes;
+use hex::FromHex as _;
 
 use super::{
     stopped::Ending,
@@ -41,9 +42,8 @@ impl ChosenScript {
         let is_type = kind == GroupKind::Type;
         let groups = groups(&mock);
         if !groups.iter().any(|group| group.script_hash == hash) {
-            let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
             // The original's message.
-            return Err(Ending::Error(format!("ScriptNotFound(Byte32(0x{digits}))")));
+            return Err(Ending::Error(format!("ScriptNotFound(Byte32(0x{}))", hex::encode(hash))));
         }
         let group = groups.iter().find(|group| group.is_type == is_type && group.script_hash == hash);
         let group = group.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
@@ -157,13 +157,6 @@ fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
 
 fn read_hash(text: &str) -> Result<[u8; 32], Ending> {
     let digits = text.get(2..).ok_or_else(|| Ending::senseless("--script-hash is 0x and 64 digits"))?;
-    let bad = || Ending::Error(format!("--script-hash is 0x and 64 hexadecimal digits, not {text}"));
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| {
-        let digits = std::str::from_utf8(pair).ok().filter(|digits| !digits.starts_with('+'))?;
-        u8::from_str_radix(digits, 16).ok()
-    };
-    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-    let bytes = bytes.filter(|_| rest.is_empty()).ok_or_else(bad)?;
-    bytes.try_into().map_err(|_| bad())
+    <[u8; 32]>::from_hex(digits)
+        .map_err(|_| Ending::Error(format!("--script-hash is 0x and 64 hexadecimal digits, not {text}")))
 }

@@ -55,27 +55,3 @@ fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Entry {
         started: Instant::now(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{metrics::Metrics, peer::Peer};
-
-    fn request(method: &str) -> Request<Body> {
-        let mut request = Request::new(Body::empty());
-        request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
-        request
-    }
-
-    #[test]
-    fn lines_are_of_calls_that_need_a_role() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = Some(Some(folder.path().join("audit")));
-        let section = antares_config::Audit { target, is_required: false };
-        let auditor = Auditor::start(&section, &Metrics::new()).unwrap().unwrap();
-        let role = |method| entry(&auditor, CallContext::in_request(&mut request(method))).role;
-        assert_eq!(role("antares.v1.AdminService/Drain"), "admin");
-        assert_eq!(role("antares.v1.RunnerService/Execute"), "execute");
-        assert_eq!(role("antares.v1.RunnerService/GetCapabilities"), "");
-    }
-}

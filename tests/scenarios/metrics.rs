@@ -12,7 +12,7 @@ use antares_config::{ConfigFile, Role};
 use antares_runner_svc::RemoteSource;
 use antares_serve::Metrics;
 
-use crate::serve::{Server, run};
+use crate::{server::Server, tls::antares};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/metrics.md");
 
@@ -22,7 +22,7 @@ All families of `/metrics` on `metrics.address`. A service that runs alone has i
 whose values depend on the server, its callers or its machine are named without values. How to scrape them:
 [operations](../operations.md#metrics).
 
-This page is made from what a server exports, by a test of `cli`.
+This page is made from what a server exports, by a test of `tests`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -122,9 +122,9 @@ fn of_a_server() -> String {
          [node]\nrpc = \"http://127.0.0.1:1\"\n",
         folder.path().join("audit")
     );
-    let server = Server::start_program("antares", &["serve"], &sections);
+    let server = Server::start_with(&folder, &sections);
     // The call counts whatever its result.
-    run(&["health", "--server", &server.grpc]);
+    antares(&server.address, &["health"]).output().unwrap();
     server.get("/metrics")
 }
 
