@@ -14,6 +14,7 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_pool::worker_path;
 use antares_proto::v1::{self, Tier};
 use antares_tests::guests;
 use plan::{Disk, EACCES, EDQUOT, EIO, ENOSPC, EROFS, FOR_GOOD, NAMES, READS, SYNCS, WRITES};
@@ -276,6 +277,11 @@ async fn volumes_that_fail_cost_no_answer() {
         let is_reported = || server.metric(&format!("antares_cache_state{{state=\"{state}\"}}")) > 0.0;
         until(&format!("{name}: it is {state}"), || is_reported() && server.is_ready() == is_serving);
         goes_on(&mut client, 20, name).await;
+        let script = data.path().join("script");
+        fs::write(&script, variant(40)).unwrap();
+        let mut run = Command::new(worker_path("antares").unwrap());
+        run.args(["run", "--server", &server.address]).arg(&script).args(["--", "0"]);
+        assert!(run.status().unwrap().success(), "{name}: the command brings its script");
         if let Some(mends) = mends {
             mends(&volume.0);
             until(&format!("{name}: all serves"), || server.is_ready());
