@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
@@ -12,18 +12,15 @@ use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    account::Account,
     config::CacheConfig,
     entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
-    failures::{FailureBook, is_valid},
-    inner::{Chore, Inner, Live, Writer, channel, load},
+    failures::is_valid,
+    inner::{Chore, Inner, Live, Writer, channel},
     layout::Layout,
-    lock::claim,
     manifest::{Failure, FailureRecord, Manifest},
-    opening::{How, Opened, open_or_replace, replace},
     recover::RETRY_PAUSE,
-    stats::{CacheState, CacheStats, Counters, add, count},
+    stats::{CacheState, CacheStats, Counters, count},
     store::{BlobStore, Damage, Removal, Stored, close},
     upkeep,
 };
@@ -71,51 +68,31 @@ pub struct Lease {
 
 impl Cache {
     /// Opens the cache in `config.dir`; creates it if absent. Sets an unusable store aside and opens an empty
-    /// one.
+    /// one. On a volume that is full, read-only or failing it begins without a store, and retries.
     ///
     /// # Errors
-    /// An invalid configuration, a directory in use by another process or on an unsuitable file system, or a
-    /// directory in which no empty store can be created.
+    /// An invalid configuration, or a directory that is in use by another process, on an unsuitable file
+    /// system, or not accessible.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
-        let started = Instant::now();
         config.check()?;
-        let lock = claim(&config)?;
-        let layout = Layout::new(&config);
-        let mut opened = open_or_replace(&layout)?;
-        let mut account = Account::default();
-        let mut failures = FailureBook::default();
-        let counters = Counters::default();
-        if let Err(failure) = load(&*opened.store, &mut account, &mut failures) {
-            tracing::error!(error = %failure, "the store cannot be read; it is set aside and an empty one begins");
-            account = Account::default();
-            failures = FailureBook::default();
-            close(opened.store);
-            opened = replace(&layout, opened.number)?;
-            load(&*opened.store, &mut account, &mut failures)
-                .map_err(|source| CacheError::Open { dir: config.dir.clone(), source })?;
-        }
-        let state = if opened.how == How::Replaced { CacheState::Rebuilt } else { CacheState::Ready };
-        add(&counters.set_aside, u64::from(opened.how == How::Replaced));
-        let Opened { store, number, .. } = opened;
-        let doubted = if layout.is_in_doubt(number) { number } else { 0 };
         let (chores, pending) = channel();
         let inner = Arc::new(Inner {
             chores,
-            live: RwLock::new(Live { store: Some(store), number, state }),
-            account: Mutex::new(account),
-            writer: Mutex::new(Writer { failures, ..Writer::default() }),
-            counters,
+            live: RwLock::new(Live { store: None, number: 0, state: CacheState::Unavailable }),
+            account: Mutex::default(),
+            writer: Mutex::default(),
+            counters: Counters::default(),
             is_short: AtomicBool::new(false),
             began_short: AtomicBool::new(true),
-            doubted: AtomicU64::new(doubted),
+            doubted: AtomicU64::new(0),
             inspect_at: Mutex::new(None),
             reported: Mutex::new(CacheState::Ready),
             rebuilt_bytes: AtomicU64::new(0),
-            layout,
-            open_time: started.elapsed(),
+            layout: Layout::new(&config),
             config,
-            lock,
+            lock: OnceLock::new(),
         });
+        inner.begin()?;
         upkeep::start(&inner, pending)?;
         inner.request(Chore::Sweep);
         Ok(Self { inner })

@@ -1,6 +1,11 @@
 //! Errors that callers see, and errors of a store that only the cache sees.
 
-use std::{io, path::PathBuf};
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
+
+use rustix::io::Errno;
 
 /// Why a cache cannot be opened, or why a call is invalid. A store that fails in an open cache is never an
 /// error: reads miss, writes are rejected, and counters record it.
@@ -83,6 +88,23 @@ pub enum StoreError {
 }
 
 impl CacheError {
+    /// Whether the volume fails, is full or is read-only, which may pass.
+    pub(crate) fn may_pass(&self) -> bool {
+        let (is_store, source) = match self {
+            Self::Io { source, .. } => (false, source),
+            Self::Open { source: StoreError::Io(source) | StoreError::Unsynced(source), .. } => {
+                (true, source)
+            }
+            _ => return false,
+        };
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => true,
+            ErrorKind::PermissionDenied => false,
+            // sled's errors have no number.
+            _ => is_store || source.raw_os_error() == Some(Errno::IO.raw_os_error()),
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }

@@ -83,7 +83,7 @@ impl Inner {
 
     pub(crate) fn state(&self) -> CacheState {
         let state = self.live.read().state;
-        let now = if !self.lock.is_there(&self.config.dir) {
+        let now = if self.lock.get().is_some_and(|lock| !lock.is_there(&self.config.dir)) {
             CacheState::Lost
         } else if self.began_short.load(Ordering::Relaxed) && self.free_bytes() < self.config.free_bytes_min {
             CacheState::NoSpace

@@ -2,11 +2,11 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -62,8 +62,8 @@ pub(crate) struct Inner {
     pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,
     pub(crate) config: CacheConfig,
-    pub(crate) open_time: Duration,
-    pub(crate) lock: DirLock,
+    /// Absent until the volume could be written to.
+    pub(crate) lock: OnceLock<DirLock>,
 }
 
 impl Inner {

@@ -38,9 +38,12 @@ impl Inner {
         }
     }
 
-    /// Whether the files of the store are intact, or there is no store. Recovers a damaged store.
+    /// Whether the files of the store are intact, or there is no store. Recovers a damaged or absent store.
     pub(crate) fn inspect(&self) -> bool {
-        let Some((store, number)) = self.store() else { return true };
+        let Some((store, number)) = self.store() else {
+            self.revive(&mut self.writer.lock());
+            return true;
+        };
         drop(store);
         let path = self.layout.store_path(number).join("db");
         let is_bad = || {

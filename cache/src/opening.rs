@@ -13,35 +13,25 @@ use crate::{
 /// death may be an untimely kill; this many in a row point to the store.
 const OPEN_TRIES_MAX: u32 = 3;
 
-/// An open store, its number and its origin.
+/// An open store and its number.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn BlobStore>,
     pub(crate) number: u64,
-    pub(crate) how: How,
-}
-
-/// Origin of an open store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// No store existed; an empty one was created.
-    Made,
-    /// The store existed.
-    Found,
-    /// The store existed but was unusable; an empty one replaced it.
-    Replaced,
+    /// It is empty, and an unusable one was set aside.
+    pub(crate) is_replaced: bool,
 }
 
 /// Opens the newest complete store. If its files are damaged, sets it aside and creates an empty one.
 pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
     let Some(number) = layout.choose()? else {
-        return make(layout, How::Made);
+        return make(layout, false);
     };
     let tries = layout.tries_before(number) + 1;
     let failure = if tries > OPEN_TRIES_MAX {
         StoreError::Damaged(format!("{OPEN_TRIES_MAX} opens in a row did not come back"))
     } else {
         match layout.open_store(number, tries)? {
-            Ok(store) => return Ok(Opened { store, number, how: How::Found }),
+            Ok(store) => return Ok(Opened { store, number, is_replaced: false }),
             // A full disk or a missing permission is not damage of the files.
             Err(StoreError::Io(source)) if !is_damage(&source) => {
                 return Err(layout.not_open(StoreError::Io(source)));
@@ -54,20 +44,15 @@ pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
         }
     };
     tracing::error!(store = number, error = %failure, "the store cannot be opened; it is set aside and an empty one begins");
-    replace(layout, number)
-}
-
-/// Sets store `number` aside and opens an empty one in its place.
-pub(crate) fn replace(layout: &Layout, number: u64) -> Result<Opened, CacheError> {
     layout.quarantine(number)?;
-    make(layout, How::Replaced)
+    make(layout, true)
 }
 
 /// Creates and opens an empty store.
-fn make(layout: &Layout, how: How) -> Result<Opened, CacheError> {
+fn make(layout: &Layout, is_replaced: bool) -> Result<Opened, CacheError> {
     let (store, number) = layout.begin()?;
     layout.complete(number)?;
-    Ok(Opened { store, number, how })
+    Ok(Opened { store, number, is_replaced })
 }
 
 /// Whether an operating-system error indicates damaged files: sled reports short reads and invalid contents

@@ -8,8 +8,9 @@ use std::{
 use crate::{
     error::{CacheError, StoreError},
     inner::{Inner, Live, Writer, load},
-    opening::{How, open_or_replace},
-    stats::{CacheState, count},
+    lock::claim,
+    opening::open_or_replace,
+    stats::{CacheState, add, count, read},
     store::close,
 };
 
@@ -17,6 +18,22 @@ use crate::{
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Inner {
+    /// Opens the first store. A volume that fails or is full is retried later.
+    pub(crate) fn begin(&self) -> Result<(), CacheError> {
+        let mut writer = self.writer.lock();
+        // The first attempt may have set a store aside that cannot be read.
+        let opened = self.reopen(&mut writer).or_else(|error| match error {
+            CacheError::Open { .. } => self.reopen(&mut writer),
+            other => Err(other),
+        });
+        opened.or_else(|error| error.may_pass().then(|| self.go_without(&mut writer, &error)).ok_or(error))
+    }
+
+    fn go_without(&self, writer: &mut Writer, error: &CacheError) {
+        tracing::error!(%error, "the cache has no store and goes on without one");
+        writer.retry_at = Some(Instant::now() + RETRY_PAUSE);
+    }
+
     /// Recovers from `failure` of store `number`. Does nothing if the store has been replaced in the
     /// meantime.
     pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
@@ -51,29 +68,30 @@ impl Inner {
             return;
         }
         if let Err(error) = self.reopen(writer) {
-            tracing::error!(%error, "the cache has no store and goes on without one");
-            writer.retry_at = Some(Instant::now() + RETRY_PAUSE);
+            self.go_without(writer, &error);
         }
     }
 
     fn reopen(&self, writer: &mut Writer) -> Result<(), CacheError> {
+        if self.lock.get().is_none() {
+            // Nobody else sets it: the caller has the only writer.
+            let _ = self.lock.set(claim(&self.config)?);
+        }
         let opened = open_or_replace(&self.layout)?;
+        add(&self.counters.set_aside, u64::from(opened.is_replaced));
         let loaded = load(&*opened.store, &mut self.account.lock(), &mut writer.failures);
         if let Err(source) = loaded {
+            tracing::error!(error = %source, "the store cannot be read; it is set aside");
             close(opened.store);
             self.set_aside(opened.number);
             return Err(CacheError::Open { dir: self.config.dir.clone(), source });
         }
-        if opened.how == How::Replaced {
-            count(&self.counters.set_aside);
-        }
         if self.layout.is_in_doubt(opened.number) {
             self.doubted.store(opened.number, Ordering::Relaxed);
         }
-        let rebuilt = opened.how != How::Found;
-        let mut live = self.live.write();
-        let state = if rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
-        *live = Live { store: Some(opened.store), number: opened.number, state };
+        let is_rebuilt = read(&self.counters.set_aside) > 0;
+        let state = if is_rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
+        *self.live.write() = Live { store: Some(opened.store), number: opened.number, state };
         Ok(())
     }
 

@@ -1,9 +1,6 @@
 //! Statistics of a cache.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{entry::Space, inner::Inner};
 
@@ -82,8 +79,6 @@ pub struct CacheStats {
     pub rebuilds: u64,
     /// Chunks without a manifest that the sweeper removed.
     pub swept_chunks: u64,
-    /// How long the open took.
-    pub open_time: Duration,
 }
 
 /// The counters of [`CacheStats`].
@@ -165,7 +160,6 @@ impl Inner {
             charged_bytes: account.charged_bytes(),
             charged: account.charged(),
             budget_bytes: self.config.budget_bytes,
-            open_time: self.open_time,
             ..CacheStats::default()
         };
         stats.entries.script = account.entries(Space::Script);

@@ -1,5 +1,5 @@
 """Every state in which a component refuses calls or does not serve fires an alert within ten minutes, on the series of each shipped way of
-scraping. Promtool runs the rules; the table of what fired when stands in deploy/RUNBOOK.md. Those states that drill.py makes are marked.
+scraping. Promtool runs the rules; the table of what fired when stands in deploy/RUNBOOK.md, with those states that drill.py does not make.
 
 Usage: outages.py [--write]      without it: status 1 if a state has no alert in time, or the runbook's table is another
 """
@@ -39,7 +39,7 @@ STATES = {
     "a certificate is not valid yet": ("AntaresCertificateNotYetValid", {'antares_certificate_begin_timestamp_seconds{file="server"}': ("1", "9999999")}),
     "calls find no place": ("AntaresCallsRefused", {'antares_calls_refused_total{scope="server"}': ("0", "+60")}),
     "the queue is full (`runner.queue_max`)": ("AntaresTurnedAway", {'antares_executions_total{outcome="queue_full"}': ("0", "+60")}),
-    "other room is used up (bytes, uploads, downloads, operations, workers, places of a peer)": ("AntaresTurnedAway", {'rpc_server_call_duration_seconds_count{rpc_method="antares.v1.CompilerService/Upload", rpc_response_status_code="RESOURCE_EXHAUSTED"}': ("0", "+60"), 'antares_quota_refused_total{quota="calls_max"}': ("0", "0")}),
+    "other room is used up (bytes, uploads, downloads, operations, pins, workers, places of a peer)": ("AntaresTurnedAway", {'rpc_server_call_duration_seconds_count{rpc_method="antares.v1.CompilerService/Upload", rpc_response_status_code="RESOURCE_EXHAUSTED"}': ("0", "+60"), 'antares_quota_refused_total{quota="calls_max"}': ("0", "0")}),
     "connections find no place": ("AntaresConnectionsRefused", {'antares_connections_closed_total{listener="grpc", reason="full"}': ("0", "+60")}),
     "handshakes find no place": ("AntaresConnectionsRefused", {'antares_tls_handshakes_total{result="busy"}': ("0", "+60")}),
     "a tenant is refused by its quota": ("AntaresQuotaRefused", {'antares_quota_refused_total{quota="calls_max"}': ("0", "+60")}),
@@ -107,9 +107,9 @@ def table():
     made = {state for states in drill.STEPS.values() for state in states}
     if made - set(STATES):
         raise SystemExit(f"drill.py makes states that are none: {sorted(made - set(STATES))}")
-    rows = ["| state | alert | kind | fires after | drill |", "|---|---|---|---|---|"]
-    rows += [f"| {name} | {STATES[name][0]} | {severity[STATES[name][0]]} | {minutes[name]} min | {'yes' if name in made else ''} |" for name in STATES]
-    return "\n".join(rows)
+    rows = ["| state | alert | kind | minutes |", "|---|---|---|---|"]
+    rows += [f"| {name} | {STATES[name][0]} | {severity[STATES[name][0]]} | {minutes[name]} |" for name in STATES]
+    return "\n".join([*rows, "", "Only promtool makes these:", "", *(f"* {name}" for name in STATES if name not in made)])
 
 
 def main():

@@ -144,6 +144,16 @@ class Release(unittest.TestCase):
         self.assertEqual([mistake.split()[0] for mistake in wrong], [*release.said(""), "Cargo.lock"])
         self.assertEqual(len(list(release.mistakes("v1", folder))), len(wrong) + 1)
 
+    def test_notes_are_short_and_for_each_reader(self):
+        text = release.notes("0.1.0")
+        self.assertEqual((self.out / "NOTES.md").read_text(encoding="utf-8"), text)
+        self.assertLessEqual(len(text.split()), release.NOTES_WORDS)
+        readers = re.findall(r"(?m)^### (For .*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+        self.assertEqual(re.findall(r"(?m)^### (.*)$", text), readers)
+        self.assertNotIn("](", text)
+        with self.assertRaises(SystemExit):
+            release.notes("9.9.9")
+
     def test_one_command_dates_and_tags(self):
         folder = self.places("tagged")
         for place in ("scripts/release.sh", *(f"deploy/images/{path.name}" for path in (ROOT / "deploy/images").glob("*.py"))):

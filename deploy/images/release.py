@@ -2,6 +2,7 @@
 signatures by a key that needs no network. Everything but signatures is the same bytes whenever and wherever it is made from the same binaries.
 
 Usage: release.py date VERSION DAY                  in CHANGELOG.md: the day in place of "Unreleased", where all places say the version
+       release.py notes VERSION                     prints the notes of a release, of CHANGELOG.md
        release.py make VERSION BINARIES OUT         BINARIES: a folder of a build with the profile dist
        release.py sign OUT KEY                      KEY: a private key, PEM (openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256)
        release.py places OUT REGISTRY               prints what is to be pushed and where to, a line for each
@@ -33,6 +34,8 @@ HELM_CONFIG, HELM_LAYER = "application/vnd.cncf.helm.config.v1+json", "applicati
 SIGNED_TYPE, COSIGN = "application/vnd.dev.cosign.simplesigning.v1+json", "dev.cosignproject.cosign/signature"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 DSSE_TYPE, STATEMENT_TYPE = "application/vnd.dsse.envelope.v1+json", "application/vnd.in-toto+json"
+# What people read of a release before they install it.
+NOTES_WORDS = 300
 REF = "org.opencontainers.image.ref.name"
 
 
@@ -73,6 +76,27 @@ def date_the_changelog(version, day, root=build.ROOT):
     if wrong := list(mistakes(version, root)):
         path.write_text(before, encoding="utf-8")
         raise SystemExit("release: " + "; ".join(wrong))
+
+
+def notes(version, root=build.ROOT):
+    """Of the version in CHANGELOG.md, within NOTES_WORDS: for each kind of reader as many first sentences as fit all kinds, and each limit."""
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = re.search(rf"(?ms)^## (?:Unreleased \()?{re.escape(version)}\b.*?$(.*?)(?=^## |\Z)", text)
+    if not found:
+        raise SystemExit(f"release: CHANGELOG.md does not have {version}")
+    lead, *parts = re.split(r"(?m)^### ", re.sub(r" \((?:\[[^]]*\]\([^)]*\)(?:, )?)+\)|\[([^]]*)\]\([^)]*\)", r"\1", found.group(1)))
+    parts = {part.split("\n")[0]: [" ".join(item.split()) for item in re.split(r"(?m)^\* ", part)[1:]] for part in parts if part.startswith("For ")}
+
+    def written(count):
+        for heading, items in parts.items():
+            limits = [item for item in items if re.match("Limits?:", item)]
+            yield "\n".join([f"### {heading}\n", *(f"* {re.split(r'(?<=[.])[ ]', item)[0]}" for item in items[:count] if item not in limits), *(f"* {item}" for item in limits)])
+
+    for count in range(max(map(len, parts.values()), default=0), 0, -1):
+        whole = "\n\n".join([f"# Antares {version}", " ".join(lead.split()), *written(count), "Everything else: CHANGELOG.md. How to upgrade: docs/releases.md.\n"])
+        if len(whole.split()) <= NOTES_WORDS:
+            return whole
+    raise SystemExit(f"release: {version} has no notes of {NOTES_WORDS} words in CHANGELOG.md")
 
 
 def packed(entries):
@@ -142,6 +166,7 @@ def make(version, binaries, out):
     package = chart_package()
     (out / f"antares-chart-{version}.tgz").write_bytes(package)
     chart_artifact(out / "chart", package, version)
+    (out / "NOTES.md").write_text(notes(version), encoding="utf-8")
     (out / SUMS).write_text(sums(out), encoding="utf-8")
 
 
@@ -278,6 +303,8 @@ def main():
     match sys.argv[1:]:
         case ["date", version, day]:
             date_the_changelog(version, day)
+        case ["notes", version]:
+            print(notes(version), end="")
         case ["make", version, binaries, out]:
             if pathlib.Path(out).exists():
                 raise SystemExit(f"release: {out} is there already")

@@ -54,7 +54,8 @@ impl Origin {
 
 /// A page with a body for a browser.
 pub(crate) fn page(body: impl Into<Vec<u8>>) -> Response {
-    Response { status: 200, headers: "content-type: text/html\r\n".to_owned(), body: body.into() }
+    let headers = "content-type: text/html\r\n".to_owned();
+    Response { status: 200, headers, body: body.into(), ..Response::default() }
 }
 
 /// The response to a browser's request for a page.

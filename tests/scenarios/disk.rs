@@ -14,10 +14,14 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_pool::worker_path;
 use antares_proto::v1::{self, Tier};
 use antares_tests::guests;
-use plan::{Disk, EIO, ENOSPC, FOR_GOOD, NAMES, READS, SYNCS, WRITES};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use plan::{Disk, EACCES, EDQUOT, EIO, ENOSPC, EROFS, FOR_GOOD, NAMES, READS, SYNCS, WRITES};
+use rustix::{
+    fs::{major, minor},
+    process::{Pid, Resource, Rlimit, getrlimit, prlimit},
+};
 use tempfile::TempDir;
 use tonic::{Code, Status};
 
@@ -130,29 +134,25 @@ async fn a_disk_that_fails_costs_no_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_refuses_costs_no_answer() {
-    const EACCES: u64 = 13;
-    const EROFS: u64 = 30;
-    for errno in [EACCES, EROFS] {
+    for errno in [EACCES, EROFS, EDQUOT] {
         at_each(WRITES | NAMES, errno, 1..4).await;
     }
 }
 
-/// A memory file system under the store of a server.
+/// A file system of its own under the store of a server.
 struct Volume(PathBuf);
 
 impl Volume {
     /// None, with a message, if none can be mounted.
-    fn mount(data: &TempDir, options: &str) -> Option<Self> {
-        let folder = Server::store(data);
+    fn mount(data: &TempDir) -> Option<Self> {
+        let (folder, image) = (Server::store(data), data.path().join("image"));
         fs::create_dir_all(&folder).unwrap();
-        let mount = format!("mount -t tmpfs -o {options} none");
-        match command(&mount, &folder) {
-            Ok(()) => Some(Self(folder)),
-            Err(error) => {
-                println!("skipped: a file system of its own is root's to mount: {error}");
-                None
-            }
-        }
+        File::create(&image).unwrap().set_len(128 << 20).unwrap();
+        command("mkfs.ext4 -q -N 4096", &image).unwrap();
+        let mount = format!("mount -o loop,errors=remount-ro {}", image.display());
+        let mounted = command(&mount, &folder);
+        let skipped = |error| println!("skipped: a file system of its own is root's to mount: {error}");
+        mounted.map_err(skipped).ok().map(|()| Self(folder))
     }
 }
 
@@ -180,6 +180,18 @@ fn crowd(folder: &Path) {
     fill(folder);
     let ballast = File::options().write(true).open(folder.join("ballast")).unwrap();
     ballast.set_len(ballast.metadata().unwrap().len() - (16 << 20)).unwrap();
+}
+
+/// As the kernel does after an error of the disk.
+fn turn_read_only(folder: &Path) {
+    let device = rustix::fs::stat(folder).unwrap().st_dev;
+    let device = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).unwrap();
+    let trigger = Path::new("/sys/fs/ext4").join(device.file_name().unwrap()).join("trigger_fs_error");
+    fs::write(trigger, "an error of the disk").unwrap();
+}
+
+fn remount(how: &str, folder: &Path) {
+    command(&format!("mount -o remount,{how}"), folder).unwrap();
 }
 
 /// Leaves no inode for another file.
@@ -211,61 +223,53 @@ fn damage(folder: &Path) {
     }
 }
 
-/// When a volume fails.
-#[derive(PartialEq)]
-enum When {
-    AtStart,
-    Running,
+fn free(folder: &Path) {
+    fs::remove_file(folder.join("ballast")).unwrap();
 }
 
-/// A fault of a volume, and the resulting `antares_cache_state`.
-struct Failing {
-    name: &'static str,
-    when: When,
-    breaks: fn(&Path),
-    state: &'static str,
-    is_serving: bool,
-    /// The repair that needs no restart, if there is one.
-    mends: Option<fn(&Path)>,
-}
+/// A fault of a volume, the resulting `antares_cache_state`, and the repair that needs no restart, if there is
+/// one.
+type Failing = (&'static str, fn(&Path), &'static str, Option<fn(&Path)>);
 
-fn failing() -> [Failing; 6] {
-    use When::{AtStart, Running};
-    let free = |folder: &Path| fs::remove_file(folder.join("ballast")).unwrap();
-    let of = |name, when, breaks, state, is_serving, mends| Failing {
-        name,
-        when,
-        breaks,
-        state,
-        is_serving,
-        mends,
-    };
-    [
-        of("almost full at start", AtStart, crowd, "no_space", false, Some(free)),
-        of("full", Running, fill, "ready", true, Some(free)),
-        of("damaged", AtStart, damage, "rebuilt", true, None),
-        of("emptied", Running, empty, "lost", false, None),
-        of("unmounted", Running, |folder| command("umount -l", folder).unwrap(), "lost", false, None),
-        of("without inodes", Running, use_inodes, "ready", true, Some(free_inodes)),
-    ]
-}
+const FAILING: [Failing; 11] = [
+    ("almost full at the start", crowd, "no_space", Some(free)),
+    ("full at the start", fill, "no_space", Some(free)),
+    ("without inodes at the start", use_inodes, "unavailable", Some(free_inodes)),
+    ("read-only at the start", |at| remount("ro", at), "unavailable", Some(|at| remount("rw", at))),
+    ("damaged at the start", damage, "rebuilt", None),
+    ("empty at the start", empty, "ready", None),
+    ("full", fill, "ready", Some(free)),
+    ("without inodes", use_inodes, "ready", Some(free_inodes)),
+    ("read-only", turn_read_only, "unavailable", None),
+    ("emptied", empty, "lost", None),
+    ("unmounted", |at| command("umount -l", at).unwrap(), "lost", None),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_that_fail_cost_no_answer() {
-    for Failing { name, when, breaks, state, is_serving, mends } in failing() {
+    let docs = include_str!("../../docs/operations.md");
+    for (name, breaks, state, mends) in FAILING {
+        let row = docs.lines().find(|line| line.starts_with(&format!("| {name} |")));
+        assert!(row.is_some_and(|row| row.contains(&format!("| `{state}`"))), "{name}: {row:?}");
+        let (is_at_start, is_serving) =
+            (name.ends_with("at the start"), !["no_space", "lost"].contains(&state));
         let data = tempfile::tempdir().unwrap();
-        let Some(volume) = Volume::mount(&data, "size=96m,nr_inodes=4096") else { return };
-        let sections = "[cache]\nallow_any_filesystem = true\nbudget_bytes = 1048576\n[compiler]\nscript_bytes_max = 524288\n";
-        let start = || Server::start_unread(&[], &data, sections).0;
+        let Some(volume) = Volume::mount(&data) else { return };
+        // As in the chart, the keys are on the volume.
+        let sections = format!(
+            "[cache]\nbudget_bytes = 1048576\n[compiler]\nscript_bytes_max = 524288\n[signing]\nkeys = {:?}\n",
+            volume.0.join("keys")
+        );
+        let start = || Server::start_unread(&[], &data, &sections).0;
         let mut server = start();
-        if when == When::AtStart {
+        if is_at_start {
             stores_again(&mut Client::connect(&server).await, 0, name).await;
             assert_eq!(server.stop(), Some(0));
             breaks(&volume.0);
             server = start();
         }
         let mut client = Client::connect(&server).await;
-        if when == When::Running {
+        if !is_at_start {
             stores_again(&mut client, 0, name).await;
             breaks(&volume.0);
         }
@@ -273,6 +277,11 @@ async fn volumes_that_fail_cost_no_answer() {
         let is_reported = || server.metric(&format!("antares_cache_state{{state=\"{state}\"}}")) > 0.0;
         until(&format!("{name}: it is {state}"), || is_reported() && server.is_ready() == is_serving);
         goes_on(&mut client, 20, name).await;
+        let script = data.path().join("script");
+        fs::write(&script, variant(40)).unwrap();
+        let mut run = Command::new(worker_path("antares").unwrap());
+        run.args(["run", "--server", &server.address]).arg(&script).args(["--", "0"]);
+        assert!(run.status().unwrap().success(), "{name}: the command brings its script");
         if let Some(mends) = mends {
             mends(&volume.0);
             until(&format!("{name}: all serves"), || server.is_ready());

@@ -29,7 +29,7 @@ use crate::{
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
 
 /// A script that ends at its deadline.
-fn endless(deadline_ms: u64) -> v1::ExecuteRequest {
+pub(crate) fn endless(deadline_ms: u64) -> v1::ExecuteRequest {
     let mut request = inline(&guests::bytes("attack-loop-call").unwrap(), &[], Tier::Native);
     request.limits = Some(v1::RunLimits {
         max_cycles: Some(1_000_000_000_000),

@@ -23,6 +23,7 @@ use tonic_types::StatusExt as _;
 use crate::{
     client::{exit_code, inline, reason, stored},
     identity::{Issuer, bearer, call, claims, now, plain},
+    overload::endless,
     server::{Server, until},
 };
 
@@ -200,6 +201,21 @@ async fn tenants_share_what_they_are_to_share_and_no_time_where_keys_are_salted(
             assert_eq!(exit_code(&ran), Some(0));
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_run_begins_when_the_cost_of_the_last_one_is_known() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let one_worker = "[quotas]\nguest_cycles_per_second = 1000000\n[runner]\nworkers_max = 1\n";
+    let server = start(&issuer, &data, one_worker);
+    let one = Tenant::connect(&server, &issuer, "one").await;
+    let runs = (0..8).map(|_| {
+        let mut runner = one.runner.clone();
+        async move { runner.execute(endless(1_000)).await.map(|_| ()) }
+    });
+    let ended = futures_util::future::join_all(runs).await;
+    let refused = ended.iter().filter(|end| end.as_ref().is_err_and(|status| reason(status) == "QUOTA"));
+    assert_eq!(refused.count(), 7, "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

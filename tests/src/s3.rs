@@ -25,11 +25,13 @@ pub struct Response {
     /// Additional headers, each with its line break.
     pub headers: String,
     pub body: Vec<u8>,
+    /// The connection closes before the last byte.
+    pub is_cut: bool,
 }
 
 impl From<(u16, String)> for Response {
     fn from((status, body): (u16, String)) -> Self {
-        Self { status, headers: String::new(), body: body.into_bytes() }
+        Self { status, body: body.into_bytes(), ..Self::default() }
     }
 }
 
@@ -70,16 +72,19 @@ fn serve(connection: impl Read + Write, answer: &Answer) -> io::Result<()> {
         let mut body = vec![0; length];
         connection.read_exact(&mut body)?;
         let is_head = head.starts_with("HEAD");
-        let Response { status, headers, body } = answer(&Request { head, body });
+        let Response { status, headers, body, is_cut } = answer(&Request { head, body });
         let begin = format!(
             "HTTP/1.1 {status} x\r\ncontent-length: {}\r\netag: \"x\"\r\nlast-modified: Thu, 26 Nov 2026 00:00:00 GMT\r\n{headers}\r\n",
-            body.len()
+            body.len() + if is_cut { 1 } else { 0 }
         );
         connection.get_mut().write_all(begin.as_bytes())?;
         if !is_head {
             connection.get_mut().write_all(&body)?;
         }
         connection.get_mut().flush()?;
+        if is_cut {
+            return Ok(());
+        }
     }
 }
 
@@ -179,7 +184,7 @@ impl Buckets {
         let done = match method {
             "GET" if request.parameter("list-type").is_some() => list(&folder, request),
             "GET" | "HEAD" => {
-                fs::read(folder.join(key)).map(|body| Response { status: 200, body, headers: String::new() })
+                fs::read(folder.join(key)).map(|body| Response { status: 200, body, ..Response::default() })
             }
             "PUT" => self.put(&folder.join(key), request),
             "POST" => self.complete(&folder.join(key), key, request),

@@ -22,8 +22,11 @@ pub(crate) const RANGES: u64 = 32;
 
 /// Error numbers of the operating system.
 pub(crate) const EIO: u64 = 5;
+pub(crate) const EACCES: u64 = 13;
 pub(crate) const EMFILE: u64 = 24;
 pub(crate) const ENOSPC: u64 = 28;
+pub(crate) const EROFS: u64 = 30;
+pub(crate) const EDQUOT: u64 = 122;
 
 /// Number of faults that never ends.
 pub(crate) const FOR_GOOD: u64 = u64::MAX;

@@ -168,16 +168,9 @@ async fn upload(connection: Connection, elf: &[u8]) -> Result<v1::UploadResponse
     uploads(connection).send(&Bytes::copy_from_slice(elf), &sha256).await
 }
 
-/// Uploads a call's script, and returns the form in which the next call refers to it.
+/// Uploads a call's script. The next call brings it inline if uploads are not accepted, or not of such files.
 async fn upload_lacking(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
-    match upload(connection, elf).await {
-        Ok(_) => Ok(Naming::Digest),
-        // A runner alone accepts no uploads; it forwards scripts sent in calls.
-        Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(Naming::Inline),
-        // The server stores only RISC-V ELFs. For other files, the VM's error is the outcome.
-        Err(status) if Problem::of(&status) == Problem::NotAScript => Ok(Naming::Inline),
-        Err(status) => Err(status),
-    }
+    Ok(upload(connection, elf).await.map_or(Naming::Inline, |_| Naming::Digest))
 }
 
 /// Runs the script.

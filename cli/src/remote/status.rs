@@ -11,8 +11,6 @@ use crate::failure::Failure;
 pub(crate) enum Problem {
     /// The server does not have the script: upload it.
     ScriptNotFound,
-    /// The server does not store or compile data of this kind.
-    NotAScript,
     /// The worker was lost: an outcome of the run.
     WorkerLost,
     /// The server has no such call: it is a different service.
@@ -30,7 +28,6 @@ impl Problem {
     pub(crate) fn of(status: &Status) -> Self {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
-            "SCRIPT_INVALID" => Self::NotAScript,
             "WORKER_LOST" => Self::WorkerLost,
             "SOURCE_UNAVAILABLE" => Self::SourceUnavailable,
             "" if status.code() == Code::NotFound => Self::NoSuchName,

@@ -176,8 +176,8 @@ impl Executor {
         let Interpreted { answer: leased, began } = timer.heard(leased);
         let leased = leased?;
         charge_batch(account, &leased.answer, count, leased.time(began), context.cycles_max);
-        let Leased { mut answer, is_call_s, false_start, estimate } = leased;
-        drop(estimate);
+        let Leased { mut answer, is_call_s, false_start, slot } = leased;
+        drop(slot);
         let reported: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
         let way = began.elapsed().saturating_sub(Duration::from_micros(reported));
         let mut recheck = None;
@@ -193,7 +193,7 @@ impl Executor {
         // All requested results are there, however the worker ended afterwards.
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
         if !is_done || false_start.is_some() {
-            let leased = Leased { answer: verdict, is_call_s, false_start, estimate: None };
+            let leased = Leased { answer: verdict, is_call_s, false_start, slot: None };
             match self.artifacts.judge(leased, key.as_slice())? {
                 Ended::Reported(()) => {}
                 Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),

@@ -9,7 +9,7 @@ use antares_pool::{
     Answers, BatchEnd, Pool, PoolError, Recall, Sealed, StartedRun, Until, Verdict,
     job::{RunJob, RunReport},
 };
-use antares_serve::{Account, RunEstimate, chain};
+use antares_serve::{Account, chain};
 
 use crate::{
     ended::ExecuteError,
@@ -25,8 +25,8 @@ pub(crate) struct Leased<T> {
     pub(crate) is_call_s: bool,
     /// The first attempt, if its report was false.
     pub(crate) false_start: Option<FalseStart>,
-    /// Held until the answer is charged.
-    pub(crate) estimate: Option<RunEstimate>,
+    /// Held until the answer is charged, if a quota counts it.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// An attempt with a false report. Another worker repeated the work.
@@ -141,7 +141,7 @@ impl Scheduler {
         limits: TimeLimits,
         work: W,
     ) -> Result<Leased<Verdict<W::Report>>, ExecuteError> {
-        let mut lease = Lease::begin(slot, limits);
+        let lease = Lease::begin(slot, limits);
         let pool = self.pool.of_tenant(lease.slot.tenant());
         let begun = work.begin(&pool, lease.until.clone());
         let Some(mut begun) = begun.map_err(failed)? else {
@@ -150,8 +150,8 @@ impl Scheduler {
         if self.spin.poll(&mut begun, lease.slot.is_alone()) {
             let mut heard = begun.wait().map_err(failed)?;
             if let Some(answer) = heard.take_if(|answer| answer.falsehood().is_none()) {
-                let estimate = lease.slot.estimate.take();
-                return Ok(Leased { answer, is_call_s: lease.is_call_s, false_start: None, estimate });
+                let slot = lease.slot.estimate.is_some().then_some(lease.slot);
+                return Ok(Leased { answer, is_call_s: lease.is_call_s, false_start: None, slot });
             }
             return self
                 .run_leased(lease, move |pool, until| {
@@ -180,19 +180,18 @@ impl Scheduler {
 
     async fn run_leased<T: Report + Send + 'static>(
         &self,
-        Lease { mut slot, until, is_call_s, _recall }: Lease,
+        Lease { slot, until, is_call_s, _recall }: Lease,
         work: impl FnMut(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Leased<T>, ExecuteError> {
-        let (pool, estimate) = (self.pool.of_tenant(slot.tenant()), slot.estimate.take());
+        let pool = self.pool.of_tenant(slot.tenant());
         let worked = tokio::task::spawn_blocking(move || {
+            // The slot is held until the worker is gone, even if the caller has gone away.
             let answer = believed(&pool, &until, work);
-            // Held until the worker is gone, even if the caller has gone away.
-            drop(slot);
-            answer
+            (answer, slot.estimate.is_some().then_some(slot))
         });
-        let answer = worked.await.map_err(|_| ExecuteError::Internal)?.map_err(failed)?;
-        let (answer, false_start) = answer;
-        Ok(Leased { answer, is_call_s, false_start, estimate })
+        let (answer, slot) = worked.await.map_err(|_| ExecuteError::Internal)?;
+        let (answer, false_start) = answer.map_err(failed)?;
+        Ok(Leased { answer, is_call_s, false_start, slot })
     }
 }
 

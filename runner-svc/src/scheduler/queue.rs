@@ -53,7 +53,8 @@ pub(crate) struct Slot {
     queue: Arc<Queue>,
     key: Key,
     since: u64,
-    pub(crate) estimate: Option<RunEstimate>,
+    /// Of a run that a quota counts.
+    pub(super) estimate: Option<RunEstimate>,
 }
 
 impl Key {
@@ -70,7 +71,7 @@ impl Slot {
 
     /// Charges the run's estimate if the quota allows it.
     pub(super) fn begin(mut self, tenant: &Tenant) -> Result<Self, Fault> {
-        self.estimate = Some(tenant.account.begin_run()?);
+        self.estimate = tenant.account.begin_run()?;
         Ok(self)
     }
 

@@ -94,13 +94,13 @@ impl Drop for InProgress {
 #[derive(Debug)]
 pub struct RunEstimate {
     use_: Arc<Use>,
-    expected: Option<Duration>,
+    expected: Duration,
 }
 
 impl Drop for RunEstimate {
     fn drop(&mut self) {
-        if let (Some(meter), Some(expected)) = (&self.use_.cycles, self.expected) {
-            meter.forgive(expected);
+        if let Some(meter) = &self.use_.cycles {
+            meter.forgive(self.expected);
         }
     }
 }
@@ -264,18 +264,18 @@ impl Account {
         self.begin_run().map(drop)
     }
 
-    /// Starts a run: its estimated cost counts from now on.
+    /// Starts a run: its estimated cost counts from now on, where a quota counts it.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED, with the time until its runs are paid.
-    pub fn begin_run(&self) -> Result<RunEstimate, Fault> {
+    pub fn begin_run(&self) -> Result<Option<RunEstimate>, Fault> {
         let begun = self.use_.cycles.as_ref().map(|meter| meter.begin(Instant::now())).transpose();
         let expected = begun.map_err(|wait| {
             let most = self.use_.quota.guest_cycles_per_second.unwrap_or(0);
             let words = format!("its runs took more than {most} guest cycles a second");
             self.use_.exceeded(&self.tenant, QUOTAS[1], &words, Some(wait))
         })?;
-        Ok(RunEstimate { use_: self.use_.clone(), expected })
+        Ok(expected.map(|expected| RunEstimate { use_: self.use_.clone(), expected }))
     }
 
     /// Charges the reported guest cycles of `runs`, which used a worker for `time`.

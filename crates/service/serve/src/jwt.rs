@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
 use strum::{IntoStaticStr, VariantNames};
 
-use crate::key_set::KeySet;
+use crate::key_set::{KEYS_TRIED_MAX, KeySet};
 
 /// Longest token, bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 12 << 10;
@@ -89,7 +89,8 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
         return Err(TokenError::Invalid);
     }
     let mut found = Err(TokenError::Invalid);
-    for key in keys.named(header.kid).iter().filter(|key| key.algorithm == header.alg) {
+    let named = keys.named(header.kid.as_deref()).filter(|key| key.algorithm == header.alg);
+    for key in named.take(KEYS_TRIED_MAX) {
         found = match decode::<Claims>(token, &key.key, &key.validation) {
             Ok(token) => Ok(token.claims),
             Err(error) => Err(match error.kind() {
@@ -113,28 +114,22 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
 
 /// The `kid` of a possibly genuine token.
 pub(crate) fn key_id(token: &str) -> Option<Option<String>> {
-    let header = (token.len() <= TOKEN_BYTES_MAX).then(|| decode_header(token).ok()).flatten();
-    header.map(|header| header.kid)
+    (token.len() <= TOKEN_BYTES_MAX).then(|| decode_header(token).ok()).flatten().map(|header| header.kid)
 }
 
 impl TokenError {
     /// The subject of a token refused with this error, if a key has signed it.
     pub(crate) fn subject(self, token: &str) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Subject {
-            sub: String,
-        }
         let is_signed = !matches!(self, Self::Invalid | Self::TooLong);
-        let claims = is_signed.then(|| insecure_decode_claims::<Subject>(token).ok()).flatten();
-        claims.map(|claims| claims.sub)
+        let claims = is_signed.then(|| insecure_decode_claims::<Value>(token).ok()).flatten();
+        claims?["sub"].as_str().map(str::to_owned)
     }
 }
 
 /// Whether the header has the member `crit` with any value (the library ignores `null`), or one that changes
 /// the signed text and is forbidden in tokens (RFC 7797, section 7).
 fn has_critical(token: &str) -> bool {
-    let header = token.split('.').next().unwrap_or_default();
-    let header = URL_SAFE_NO_PAD.decode(header).ok();
+    let header = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap_or_default()).ok();
     let members =
         header.and_then(|header| serde_json::from_slice::<HashMap<String, IgnoredAny>>(&header).ok());
     members.is_none_or(|members| ["crit", "b64"].iter().any(|name| members.contains_key(*name)))

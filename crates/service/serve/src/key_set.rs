@@ -15,8 +15,8 @@ use crate::{
     tls::TlsError,
 };
 
-/// Keys with the same ID, or without one, that are tried for a token.
-const SAME_ID_MAX: usize = 8;
+/// Keys that are tried for a token.
+pub(crate) const KEYS_TRIED_MAX: usize = 8;
 
 /// Skipped keys that a log line names.
 const NAMED_MAX: usize = 16;
@@ -77,7 +77,7 @@ pub(crate) struct VerifyingKey {
     pub(crate) validation: Validation,
 }
 
-/// An issuer's keys, by ID; those without one are for tokens without one.
+/// An issuer's keys, by ID.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: HashMap<Option<String>, Vec<VerifyingKey>>,
@@ -109,21 +109,19 @@ impl KeySet {
         let jwk: Jwk = serde_json::from_value(key.clone()).map_err(|_| "is no JWK")?;
         let key = verifying(jwt, &jwk)?;
         let same = self.keys.entry(jwk.common.key_id).or_default();
-        if same.len() >= SAME_ID_MAX {
+        if same.len() >= KEYS_TRIED_MAX {
             return Err("has the id of too many others");
         }
         same.push(key);
         Ok(())
     }
 
-    /// The keys for a token with this `kid`.
-    pub(crate) fn named(&self, id: Option<String>) -> &[VerifyingKey] {
-        self.keys.get(&id).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether a token with this `kid` can be verified.
-    pub(crate) fn has(&self, id: &Option<String>) -> bool {
-        self.keys.contains_key(id)
+    /// The keys for a token with this `kid`; any key for one without (RFC 7515, section 4.1.4).
+    pub(crate) fn named<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a VerifyingKey> {
+        self.keys
+            .iter()
+            .filter(move |(own, _)| id.is_none() || own.as_deref() == id)
+            .flat_map(|(_, keys)| keys)
     }
 
     /// Usable keys.

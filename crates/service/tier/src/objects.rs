@@ -192,6 +192,9 @@ impl Inner {
                 return Ok(Err(Unsound::Malformed));
             }
             object.extend_from_slice(&chunk);
+            if object.first() == Some(&b'<') {
+                return Err(Failure::new(FailureKind::NoStore, "a page answers for the store"));
+            }
             if !is_known && object.len() >= HEAD_BYTES {
                 if let Err(unsound) = digest_of(space, key, &object) {
                     return Ok(Err(unsound));

@@ -16,7 +16,7 @@ use std::{
 mod s3;
 
 use antares_tier::{FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
-use s3::{Request, code, server};
+use s3::{Request, Response, code, server};
 
 /// A long deadline, because the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -31,27 +31,39 @@ fn counted(shared: &Shared, kind: FailureKind) -> u64 {
 
 #[tokio::test]
 async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
-    for (status, text, kind) in [
-        (403, code("AccessDenied"), FailureKind::Refused),
-        (400, code("ExpiredToken"), FailureKind::Refused),
-        (403, code("RequestTimeTooSkewed"), FailureKind::ClockSkew),
-        (301, code("PermanentRedirect"), FailureKind::OtherRegion),
-        (400, code("AuthorizationHeaderMalformed"), FailureKind::OtherRegion),
-        (404, code("NoSuchBucket"), FailureKind::NoBucket),
-        (404, "<html><title>not here</title></html>".to_owned(), FailureKind::NoStore),
-        (503, code("SlowDown"), FailureKind::Throttled),
-        (500, code("InternalError"), FailureKind::ServerError),
+    let docs = include_str!("../../../../docs/operations.md");
+    let page = || "<html><title>Sign in first</title></html>".to_owned();
+    let elsewhere = Response {
+        status: 307,
+        headers: "location: http://127.0.0.1:9/\r\n".to_owned(),
+        ..Response::default()
+    };
+    let cut = Response { status: 200, is_cut: true, ..Response::default() };
+    for (response, kind) in [
+        ((403, code("AccessDenied")).into(), FailureKind::Refused),
+        ((400, code("ExpiredToken")).into(), FailureKind::Refused),
+        ((401, String::new()).into(), FailureKind::Refused),
+        ((403, code("RequestTimeTooSkewed")).into(), FailureKind::ClockSkew),
+        ((301, code("PermanentRedirect")).into(), FailureKind::OtherRegion),
+        ((400, code("AuthorizationHeaderMalformed")).into(), FailureKind::OtherRegion),
+        (elsewhere, FailureKind::Other),
+        ((404, code("NoSuchBucket")).into(), FailureKind::NoBucket),
+        ((404, page()).into(), FailureKind::NoStore),
+        ((200, page()).into(), FailureKind::NoStore),
+        ((503, code("SlowDown")).into(), FailureKind::Throttled),
+        ((503, String::new()).into(), FailureKind::ServerError),
+        ((500, code("InternalError")).into(), FailureKind::ServerError),
+        ((507, String::new()).into(), FailureKind::Full),
+        (cut, FailureKind::Unreachable),
     ] {
-        let what = text.clone();
-        let place = StoreLocation::s3_at(&server(move |_| (status, what.clone())), "bucket").unwrap();
+        let (what, response): (_, Response) = (format!("{response:?}"), response);
+        assert!(docs.contains(&format!("| `{}` | Antares", kind.into_str())), "{what}");
+        let place = StoreLocation::s3_at(&server(move |_| response.clone()), "bucket").unwrap();
         let shared = Shared::open(place, patient());
         let got = shared.get(Space::Script, [1; 32]).await;
-        assert!(
-            matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind),
-            "{status} {text}: {got:?}"
-        );
+        assert!(matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind), "{what}: {got:?}");
         let stats = shared.stats();
-        assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{text}");
+        assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{what}");
     }
     let place = StoreLocation::s3_at(&server(|_| (404, code("NoSuchKey"))), "bucket").unwrap();
     let shared = Shared::open(place, patient());

@@ -177,11 +177,11 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
             assert!(check(&set, &other.sign(HEADER, GOOD)).is_err(), "{one}");
         }
     }
-    // With two keys of one ID, each works; a token without an ID uses the keys without one.
+    // With two keys of one ID, each works; a token without an ID may be of any key.
     let set = set(&json!([taken, other.jwk(&json!({ "kid": "k" })), rsa(json!({ "kid": "k" })), taken]));
     assert!(check(&set, &good).is_ok() && check(&set, &other.sign(HEADER, GOOD)).is_ok());
     let nameless = other.sign(r#"{"alg":"ES256"}"#, GOOD);
-    assert_eq!(check(&set, &nameless).map(|_| ()), Err(TokenError::Invalid));
+    assert!(check(&set, &nameless).is_ok());
     let set = self::set(&json!([taken, other.jwk(&json!({}))]));
     assert!(check(&set, &nameless).is_ok() && check(&set, &good).is_ok());
     assert!(check(&set, &other.sign(HEADER, GOOD)).is_err());
@@ -196,7 +196,7 @@ fn what_is_no_set_differs_from_an_empty_one() {
 }
 
 /// Headers that only a forger would write, all properly signed.
-const HEADERS: [&str; 31] = [
+const HEADERS: [&str; 29] = [
     r#"{"alg":"none","kid":"k"}"#,
     r#"{"alg":"None","kid":"k"}"#,
     r#"{"alg":"HS256","kid":"k"}"#,
@@ -208,8 +208,6 @@ const HEADERS: [&str; 31] = [
     r#"{"alg":["ES256"],"kid":"k"}"#,
     r#"{"alg":null,"kid":"k"}"#,
     r#"{"kid":"k"}"#,
-    r#"{"alg":"ES256"}"#,
-    r#"{"alg":"ES256","kid":null}"#,
     r#"{"alg":"ES256","kid":""}"#,
     r#"{"alg":"ES256","kid":"K"}"#,
     r#"{"alg":"ES256","kid":" k"}"#,
