@@ -159,9 +159,9 @@ impl Describer<'_> {
         if let Some(own) = decide::own(&compared) {
             return own.to_vec();
         }
-        let made = match vm.value.as_ref().map(|value| &value.made) {
-            Some(Made::Code { stack, .. }) => self.namer.stack(stack, vm.id),
-            Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. }) => {
+        let made = match (decide::maker(vm, self.namer), vm.value.as_ref().map(|value| &value.made)) {
+            (Some(stack), _) => self.namer.stack(stack, vm.id),
+            (_, Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. })) => {
                 self.frames_of_call(*index)
             }
             _ => Vec::new(),
