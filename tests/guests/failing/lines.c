@@ -158,7 +158,7 @@ __attribute__((used)) int script(void) { refuse(9); refuse(4); numbers[1] = 0; r
 #elif defined(CASE_RETURNS_MEMCMP)
 NOINLINE int memcmp(const volatile u8 *a, const volatile u8 *b, u64 length) {
   for (; length; a++, b++, length--)
-    if (*a != *b) return *a < *b ? -1 : 1;
+    if (*a != *b) return *a < *b ? -1 : 1; /* HERE */
   return 0;
 }
 __attribute__((used)) int script(void) {

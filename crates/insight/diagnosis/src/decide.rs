@@ -128,10 +128,9 @@ pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
             return false;
         };
         let names = namer.frames(*program, branch_pc(branch), vm.id);
-        let is_library =
-            || names.first().is_some_and(|first| !is_conversion(first)) && has_returned(stack, sites, vm);
-        (names.iter().any(is_own) || is_library())
-            && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
+        let decides = !names.first().is_some_and(is_conversion)
+            && (names.iter().any(is_own) || has_returned(stack, sites, vm));
+        decides && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
     };
     later.or_else(|| vm.branches.iter().find(decides))
 }

@@ -171,6 +171,8 @@ impl Describer<'_> {
             && decide::own(stack).is_some();
         match decide::own(&made) {
             Some(own) if !is_panic => own.to_vec(),
+            // A call at the end of a function has replaced the author's own.
+            None if decide::own(stack).is_none() && !compared.is_empty() => compared,
             _ => here(),
         }
     }
