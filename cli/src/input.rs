@@ -7,6 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use object::{
+    Endianness, Object as _, ObjectKind, ObjectSegment as _, SegmentFlags,
+    read::elf::{ElfFile64, ElfSegment64},
+};
 
 use crate::{
     failure::Failure,
@@ -54,7 +58,9 @@ fn no_script(bytes: &[u8]) -> Option<&'static str> {
         [] => "empty: has its build failed?",
         [b'{', ..] => "JSON: antares verify --tx takes a transaction",
         [0, b'a', b's', b'm', ..] => "WebAssembly: build for riscv64imac-unknown-none-elf",
-        [0x7f, ..] => return other_machine(bytes),
+        [b'!', b'<', b'a', b'r', b'c', b'h', ..] => "a static library: link it to a script",
+        [0x1f, 0x8b, ..] => "compressed: unpack it first",
+        [0x7f, ..] => return other_machine(bytes).or_else(|| unlinked(bytes)),
         _ if str::from_utf8(bytes).is_ok() => "text: name the file that is built of it",
         _ => return None,
     })
@@ -70,6 +76,22 @@ pub(crate) fn other_machine(elf: &[u8]) -> Option<&'static str> {
         183 => "an ELF file for AArch64, not for RISC-V",
         _ => "an ELF file for another machine, not for RISC-V",
     })
+}
+
+/// Describes an ELF for the VM whose linking is incomplete.
+fn unlinked(elf: &[u8]) -> Option<&'static str> {
+    let file = ElfFile64::<Endianness>::parse(elf).ok()?;
+    let is_code = |segment: ElfSegment64<'_, '_, Endianness>| {
+        let is_executable =
+            matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+        is_executable
+            && (segment.address()..segment.address().saturating_add(segment.size())).contains(&file.entry())
+    };
+    match file.kind() {
+        ObjectKind::Relocatable => Some("an object file: link it to a script"),
+        _ if file.segments().any(is_code) => None,
+        _ => Some("an ELF file whose entry point is in no code: does it have a global _start?"),
+    }
 }
 
 /// At most `bytes_max` bytes at `path`, `-` for standard input.

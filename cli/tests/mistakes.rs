@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    command::{antares, transaction},
+    command::{antares, transaction, usage},
     elf,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 type ConfigProblem =
     (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
 
-const MISTAKES: [ConfigProblem; 14] = [
+const MISTAKES: [ConfigProblem; 19] = [
     (
         &[("data1", "type")],
         &[],
@@ -54,12 +54,51 @@ const MISTAKES: [ConfigProblem; 14] = [
     (&[("{\n", "{,\n")], &[], &["tx.json: the transaction", "line 1, column 2: "]),
     (&[("\"witnesses\"", "\"witness\"")], &[], &["tx.json: ", "no such key: `witness`; it is `witnesses`"]),
     (&[("\"data1\"", "\"date\"")], &[], &["tx.json: ", "no such value: `date`: hash types are"]),
+    (&[("{\n", "{ // A note.\n")], &[], &["a key in quotation marks is needed here: JSON has no comments"]),
+    (
+        &[("0x0\"}},", "0x0\"}},}")],
+        &[],
+        &["line 4, column 157: a comma stands before the closing bracket: remove it"],
+    ),
+    (
+        &[("\"dep_type\": \"code\"}", "\"dep_type\": \"dep_group\"}"), ("\"code\"}]", "\"dep_group\"}]")],
+        &[],
+        &[
+            "tx.json: ",
+            "is no list of out points, as a dep group has: the `dep_type` of a cell with a script is",
+        ],
+    ),
+    (&[], &["verify", "--tx", "tx.json", "--error-codes", "nosuch"], &["antares: cannot read nosuch"]),
+    (&[], &["run", "lock", "--max-cycles", "10x"], &["must be a whole number below 2^64; k, M or G may"]),
     (
         &[("\"outputs_data\": []", "\"outputs_data\": [\"0x\"]")],
         &[],
         &["tx.json: ", "entries, but tx.outputs has"],
     ),
 ];
+
+/// Files that are no transactions, and a part of the message.
+const FILES: [(&[u8], &str); 6] = [
+    (
+        b"[]",
+        "tx.json: the transaction cannot be used: an empty list stands where an object is needed: a mock",
+    ),
+    (b"null", "tx.json: the transaction cannot be used: null stands where a value is needed: a mock"),
+    (b" ", "the text ends too early: a bracket or a quotation mark is not closed: it is empty"),
+    (b"\xff\xfe{\0", "line 1, column 1: this is no JSON: it is UTF-16: save it as UTF-8"),
+    (b"{\n\"{{ data lock }}\xe9\"}", "tx.json: line 2, column 18: this is no UTF-8"),
+    (b"[[cells]]\ndata = \"{{ data lock }}\"", "this is no JSON: it is TOML: name the file *.toml"),
+];
+
+#[test]
+fn files_that_are_no_transactions_are_named_as_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for (content, part) in FILES {
+        fs::write(folder.path().join("tx.json"), content).unwrap();
+        let said = usage(folder.path(), &["verify", "--tx", "tx.json"]);
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
 
 const ABAB: &str = "abababababababababababababababababababababababababababababababab";
 

@@ -5,8 +5,8 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     let units = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let unit = units.into_iter().find_map(|(unit, times)| Some((text.strip_suffix(unit)?, times)));
     let (digits, times) = unit.unwrap_or((text, 1));
-    let number = digits.parse::<u64>().map_err(|error| error.to_string())?;
-    number.checked_mul(times).ok_or_else(|| "number too large to fit in target type".to_owned())
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times));
+    number.ok_or_else(|| "must be a whole number below 2^64; k, M or G may follow".to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use antares_node::{
     BareError, BareFormat, BareTransaction, ChainNode, ChainRules, NodeError, NodeOptions, ResolveError,
     Resolved,
 };
-use antares_transaction::Environment;
+use antares_transaction::{Environment, worded};
 use anyhow::{Context as _, anyhow};
 use ckb_types::{core::HeaderView, prelude::*};
 
@@ -76,7 +76,11 @@ pub(crate) fn bare(
 }
 
 fn read(file: &[u8], format: Option<JsonFormat>) -> Result<BareTransaction, BareError> {
-    BareTransaction::read_as(file, format.map_or(BareFormat::Node, Into::into))
+    let read = BareTransaction::read_as(file, format.map_or(BareFormat::Node, Into::into));
+    read.map_err(|error| match error {
+        BareError::Shape { path, detail } => BareError::Shape { path, detail: worded(&detail) },
+        error => error,
+    })
 }
 
 /// A transaction of the chain.

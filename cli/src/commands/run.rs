@@ -19,6 +19,7 @@ use crate::{
 
 /// Runs the script that `args` name.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    diagnosis::check_files(&args.diagnosis)?;
     if args.lock.as_lock {
         return as_lock::run(args);
     }

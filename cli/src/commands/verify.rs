@@ -19,7 +19,15 @@ use crate::{
 
 /// Verifies the transaction that `args` name.
 pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let source = source(&args)?;
+    let file = args.tx.as_ref().map(|path| path.display().to_string());
+    let named = |failure: Failure| match (&failure, &file) {
+        (Failure::Usage(error), Some(file)) if error.to_string().starts_with("the transaction") => {
+            failure.of(file)
+        }
+        _ => failure,
+    };
+    diagnosis::check_files(&args.diagnosis)?;
+    let source = source(&args).map_err(named)?;
     let environment = match (args.script_version, args.mainnet_epoch) {
         (Some(version), _) => Environment::of_version(version),
         (None, Some(epoch)) => Environment::mainnet(epoch),
@@ -43,10 +51,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(anyhow!(why)));
     }
     let report = anywhere(&request, args.server.as_deref(), &args.credentials);
-    let report = report.map_err(|failure| match (failure, &args.tx) {
-        (failure @ Failure::Usage(_), Some(path)) => failure.of(&path.display().to_string()),
-        (failure, _) => failure,
-    })?;
+    let report = report.map_err(named)?;
     print_verdict(&request, &report, &args.diagnosis, args.json)?;
     if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
         eprintln!("antares: {} cycles here, {cycles} as the node says", report.cycles);
@@ -146,6 +151,6 @@ pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
 pub(crate) fn read_draft(path: &Path) -> Result<crate::draft::Built, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{}: {error}", path.display()));
     let text = String::from_utf8(input::read(path, TRANSACTION_BYTES_MAX as u64)?);
-    let text = text.map_err(|error| refused(&error))?;
+    let text = text.map_err(|_| refused(&"this is no UTF-8 text"))?;
     crate::draft::build(&text, path.parent().unwrap_or(Path::new(""))).map_err(|error| refused(&error))
 }

@@ -92,7 +92,13 @@ fn fill(placeholder: &str, names: &Names<'_>) -> Result<Part, DraftProblem> {
         "pubkey-hash" => pubkey_hash(&names.key(argument)?).to_vec(),
         "multisig" => keys()?,
         "multisig-hash" => hash_160(&keys()?).to_vec(),
-        "type-id" => type_id_args(&names.first_input, argument.parse().map_err(|_| unknown())?).to_vec(),
+        "type-id" => {
+            let output: u64 = argument.parse().map_err(|_| unknown())?;
+            if output >= names.outputs {
+                return Err(DraftProblem::Number(format!("output {output} of {}", names.outputs)));
+            }
+            type_id_args(&names.first_input, output).to_vec()
+        }
         "sign" => {
             let key = argument.strip_prefix("secp256k1 ").ok_or_else(unknown)?;
             return Ok(Part::Signature(names.key(key.trim())?));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use antares_transaction::worded;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -99,7 +100,11 @@ pub(crate) struct Witness {
 
 pub(crate) fn parse(text: &str) -> Result<Draft, DraftError> {
     toml::from_str(text).map_err(|error| {
-        let (span, problem) = (error.span().unwrap_or_default(), DraftProblem::Toml(error.message().into()));
+        let span = error.span().unwrap_or_default();
+        let problem = DraftProblem::Toml(match text.trim_start().starts_with('{') {
+            true => "this is JSON: name the file *.json".to_owned(),
+            false => worded(error.message()).replace("an object", "a table"),
+        });
         FieldError { span, field: String::new(), problem }.locate(text)
     })
 }

@@ -31,6 +31,8 @@ pub(crate) struct Names<'a> {
     /// Whether a script reads the precomputed points of the curve.
     pub(crate) needs_points: bool,
     pub(crate) first_input: CellInput,
+    /// Number of outputs.
+    pub(crate) outputs: u64,
     /// Bytes remaining of [`BYTES_MAX`].
     left: Cell<usize>,
 }
@@ -50,7 +52,8 @@ impl<'a> Names<'a> {
     pub(crate) fn of(draft: &'a Draft, folder: &'a Path, first_input: CellInput) -> Result<Self, FieldError> {
         let (keys, left) = (BTreeMap::new(), Cell::new(BYTES_MAX));
         let (headers, cells, needs_points) = (Vec::new(), Vec::new(), false);
-        let mut names = Self { folder, keys, headers, cells, needs_points, first_input, left };
+        let outputs = draft.outputs.len() as u64;
+        let mut names = Self { folder, keys, headers, cells, needs_points, first_input, outputs, left };
         for (name, text) in &draft.keys {
             let key = exact(text.get_ref(), &names);
             let key = key.and_then(|bytes| SecretKey::from_byte_array(&bytes).map_err(|_| DraftProblem::Key));

@@ -85,7 +85,7 @@ fn expectations_are_read() {
 
 /// A change, and the resulting line, field and problem.
 const ERRORS: &[(&str, &str, &str)] = &[
-    ("expect =", "expects =", "line 2: unknown field `expects`, expected one of"),
+    ("expect =", "expects =", "line 2: no such key: `expects`; it is `expect`"),
     ("expect = \"", "expect = ", "line 2: "),
     ("\"0x0101", "\"0x", "line 5, keys.alice: has 30 bytes, not 32"),
     ("02", "00", "line 6, keys.bob: is no secret key"),
@@ -108,7 +108,7 @@ const ERRORS: &[(&str, &str, &str)] = &[
         "header = \"d\"",
         "line 20, cells[1].header: there is no header \"d\"; there are: deposit",
     ),
-    ("capacity_shannons", "capacity", "line 23: unknown field `capacity`"),
+    ("capacity_shannons", "capacity", "line 23: no such key: `capacity`; it is `capacity_shannons`"),
     (
         "0x{{ code-hash secp }}",
         "0x{{ code-hash s }}",
@@ -167,6 +167,10 @@ const ERRORS: &[(&str, &str, &str)] = &[
         "multisig-hash 3 alice",
         "line 35, outputs[0].type.args: 3 of 2 keys does not fit",
     ),
+    ("{{ type-id 0 }}", "{{ type-id 1 }}", "line 25, inputs[0].data: output 1 of 1 does not fit"),
+    ("10_000", "-1", "line 23: a number stands where a whole number that is not negative is needed: `-1`"),
+    ("raw_witness", "witness", "line 32: text stands where a table is needed: \"0x07\""),
+    ("[[outputs]]", "[outputs]", "line 34: a table stands where a list is needed"),
     (
         "multisig 1 alice bob",
         "multisig alice bob",

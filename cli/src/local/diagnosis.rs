@@ -346,6 +346,12 @@ fn with_javascript(
     Ok(SourceMaps::read(&args.source_map)?.apply(diagnosis.with_javascript(debug.iter().map(String::as_str))))
 }
 
+/// Reads the files that `args` name: a mistake in them is told before a run, and not only where one fails.
+pub(crate) fn check_files(args: &DiagnosisArgs) -> Result<(), Failure> {
+    error_codes(args)?;
+    SourceMaps::read(&args.source_map).map(drop)
+}
+
 fn error_codes(args: &DiagnosisArgs) -> Result<ErrorCodes, Failure> {
     let Some(path) = &args.error_codes else { return Ok(ErrorCodes::default()) };
     let bytes = input::read(path, CODES_BYTES_MAX)?;

@@ -155,4 +155,46 @@ static NOINLINE void refuse(u64 limit) {
     state.code = 21;
 }
 __attribute__((used)) int script(void) { refuse(9); refuse(4); numbers[1] = 0; return -state.code; }
+#elif defined(CASE_RETURNS_MEMCMP)
+NOINLINE int memcmp(const volatile u8 *a, const volatile u8 *b, u64 length) {
+  for (; length; a++, b++, length--)
+    if (*a != *b) return *a < *b ? -1 : 1; /* HERE */
+  return 0;
+}
+__attribute__((used)) int script(void) {
+  if (numbers[0] > 1) return 1;
+  return memcmp(left, right, 8); /* HERE */
+}
+#elif defined(CASE_TABLE)
+static const i8 codes[8] = {0, 0, 31, 32, 33, 34, 35, 36};
+__attribute__((used)) int script(void) {
+  if (released) return 1;
+  int code = codes[numbers[2] & 7]; /* HERE */
+  if (code) return code; /* HERE */
+  return numbers[3] > 9;
+}
+#elif defined(CASE_BRANCHLESS)
+static NOINLINE int check_length(u64 length, u64 wanted) {
+  if (length != wanted) return -3; /* HERE */
+  return 0;
+}
+__attribute__((used)) int script(void) {
+  int result = check_length(numbers[0], 1);
+  if (result) goto out;
+  result = check_length(numbers[1], 3);
+  if (result != 0) goto out; /* HERE */
+  result = check_length(numbers[2], 3);
+out:
+  say("done");
+  return result;
+}
+#elif defined(CASE_LADDER)
+__attribute__((used)) int script(void) {
+  u64 kind = numbers[3], amount = numbers[0];
+  if (kind == 1) { if (amount != 1) return 81; }
+  else if (kind == 4) { if (amount != 2) return 81; } /* HERE */
+  else if (kind == 5) { if (amount != 3) return 81; }
+  else return 82;
+  return 0;
+}
 #endif

@@ -73,10 +73,15 @@ const FOREIGN: [&str; 8] = [
     "/ckb-c-stdlib/",
 ];
 
-/// Whether the script's author wrote a function.
+/// Whether the script's author wrote a function that decides.
 pub(crate) fn is_own(frame: &Frame) -> bool {
     let is_foreign = |file: &String| FOREIGN.iter().any(|part| file.contains(part));
-    !is_runtime(&frame.function) && !frame.file.as_ref().is_some_and(is_foreign)
+    !is_runtime(&frame.function) && !is_conversion(frame) && !frame.file.as_ref().is_some_and(is_foreign)
+}
+
+/// Whether a function converts an error that was decided before: `From::from`, which `?` calls.
+fn is_conversion(frame: &Frame) -> bool {
+    frame.function.contains(" as core::convert::From<")
 }
 
 /// The frames from the innermost one of the author's own, preferably one with a line. `None` if there is
@@ -87,15 +92,35 @@ pub(crate) fn own(frames: &[Frame]) -> Option<&[Frame]> {
     Some(&frames[first..])
 }
 
+/// The instruction that made the value of `vm`: the comparison in a computation without a branch, the load from
+/// a table of constants, or the last operation.
+pub(crate) fn maker<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Stack> {
+    let compares = |stack| {
+        let at = top(stack).and_then(|(program, pc)| namer.instruction(program, pc, vm.id));
+        at.is_some_and(|it| matches!(it.op, Op::Slt | Op::Sltu | Op::Slti | Op::Sltiu))
+    };
+    let value = vm.value.as_ref()?;
+    match (&value.made, &value.of) {
+        (Made::Code { is_constant: false, .. }, Some(Made::Code { stack, .. })) if compares(stack) => {
+            Some(stack)
+        }
+        (Made::Code { stack, .. }, _) => Some(stack),
+        (Made::Memory { address, system_call: None }, Some(Made::Code { stack, .. })) => {
+            namer.is_read_only(*address, vm.id, vm.program).then_some(stack)
+        }
+        _ => None,
+    }
+}
+
 /// The branch that decided the end of `vm`; `None` if the computation of the value did.
 pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
     let value = vm.value.as_ref().filter(|_| matches!(vm.ending, Ending::Exit(_)));
-    let Some(Made::Code { stack, is_constant }) = value.map(|value| &value.made) else {
-        return vm.branches.first();
+    let stack = match value.map(|value| &value.made) {
+        Some(Made::Code { stack, is_constant: true }) => stack,
+        Some(Made::Code { .. }) => return None,
+        Some(_) if maker(vm, namer).is_some() => return None,
+        _ => return vm.branches.first(),
     };
-    if !is_constant {
-        return None;
-    }
     let later = vm.later_branches.iter().find(|later| makes_another(stack, later, vm.id, namer));
     let decides = |branch: &&Branch| {
         let sites = stack.inner.len().checked_sub(1 + branch.calls_above as usize);
@@ -103,10 +128,17 @@ pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
             return false;
         };
         let names = namer.frames(*program, branch_pc(branch), vm.id);
-        names.iter().any(is_own)
-            && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
+        let decides = !names.first().is_some_and(is_conversion)
+            && (names.iter().any(is_own) || has_returned(stack, sites, vm));
+        decides && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
     };
     later.or_else(|| vm.branches.iter().find(decides))
+}
+
+/// Whether the call at `site` of a stack is over at the end of `vm`: it gave the value to its caller.
+fn has_returned(stack: &Stack, site: Option<usize>, vm: &Vm) -> bool {
+    let (Some(site), 0, 0) = (site, stack.left_out, vm.stack.left_out) else { return false };
+    vm.stack.inner.len() <= site || vm.stack.inner[..site] != stack.inner[..site]
 }
 
 fn branch_pc(branch: &Branch) -> u64 {

@@ -159,9 +159,9 @@ impl Describer<'_> {
         if let Some(own) = decide::own(&compared) {
             return own.to_vec();
         }
-        let made = match vm.value.as_ref().map(|value| &value.made) {
-            Some(Made::Code { stack, .. }) => self.namer.stack(stack, vm.id),
-            Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. }) => {
+        let made = match (decide::maker(vm, self.namer), vm.value.as_ref().map(|value| &value.made)) {
+            (Some(stack), _) => self.namer.stack(stack, vm.id),
+            (_, Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. })) => {
                 self.frames_of_call(*index)
             }
             _ => Vec::new(),
@@ -171,6 +171,8 @@ impl Describer<'_> {
             && decide::own(stack).is_some();
         match decide::own(&made) {
             Some(own) if !is_panic => own.to_vec(),
+            // A call at the end of a function has replaced the author's own.
+            None if decide::own(stack).is_none() && !compared.is_empty() => compared,
             _ => here(),
         }
     }

@@ -9,7 +9,10 @@ use antares_profile::evidence::{
 };
 use antares_profile_view::{Location, Programs, Symbols};
 use antares_program::{Decoder, Image, Instruction};
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::ElfFile64};
+use object::{
+    Object as _, ObjectSection as _, ObjectSegment as _,
+    read::elf::{ElfFile64, ElfSegment64},
+};
 
 use crate::report::Frame;
 
@@ -22,6 +25,9 @@ const LINE_SEARCHED: u64 = 6;
 
 /// Looks up the data of a cell, by source and index.
 pub type CellFinder<'a> = dyn Fn(u64, u64) -> Option<Vec<u8>> + 'a;
+
+type Elf<'data> = ElfFile64<'data, object::Endianness>;
+type Segment<'data, 'file> = ElfSegment64<'data, 'file, object::Endianness>;
 
 /// A program or a piece of loaded code, if its ELF is available.
 struct Named {
@@ -175,6 +181,21 @@ impl<'a> Namer<'a> {
         (self.source)(file)
     }
 
+    /// Whether scripts cannot write to an address: constants and code.
+    pub(crate) fn is_read_only(&self, address: u64, vm: u64, program: u32) -> bool {
+        self.is_loaded(address, vm) || {
+            let file = self.elf(program).and_then(|elf| Elf::parse(elf).ok());
+            let segment = file.as_ref().and_then(|file| segment_at(file, address));
+            segment.is_some_and(|segment| flags(&segment) & 2 == 0)
+        }
+    }
+
+    /// Whether code from a cell is at an address.
+    fn is_loaded(&self, address: u64, vm: u64) -> bool {
+        let mut loaded = self.codes.iter().filter(|code| code.vm == vm);
+        loaded.any(|code| address.checked_sub(code.address).is_some_and(|behind| behind < code.bytes))
+    }
+
     /// Describes an address of a VM with stack pointer `sp`.
     pub(crate) fn what_is_at(&self, address: u64, vm: u64, program: u32) -> String {
         if address >= MEMORY_BYTES {
@@ -187,9 +208,7 @@ impl<'a> Namer<'a> {
         if address < 4096 {
             return "the first page: a null pointer, or a small offset from one".to_owned();
         }
-        let loaded = self.codes.iter().rev();
-        let mut loaded = loaded.filter(|code| code.vm == vm);
-        if loaded.any(|code| address.checked_sub(code.address).is_some_and(|behind| behind < code.bytes)) {
+        if self.is_loaded(address, vm) {
             return "code that the script has loaded from a cell".to_owned();
         }
         if let Some(segment) = self.program(program).and_then(|named| segment(&named.elf, address)) {
@@ -207,23 +226,27 @@ fn plain(address: u64, function: String) -> Frame {
     Frame { address, function, file: None, line: None, column: None, is_inlined: false }
 }
 
-/// The segment and section that contain an address.
-fn segment(elf: &[u8], address: u64) -> Option<String> {
-    let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
-    let covers = |start: u64, size: u64| address.checked_sub(start).is_some_and(|behind| behind < size);
-    // ckb-vm sets permissions for whole pages.
-    let pages = |start: u64, size: u64| {
-        let first = start & !4095;
-        (first, start.saturating_add(size).saturating_add(4095) & !4095)
-    };
-    let segment = file.segments().find(|it| {
-        let (first, end) = pages(it.address(), it.size());
-        (first..end).contains(&address)
-    })?;
-    let flags = match segment.flags() {
+/// The segment whose pages contain an address: ckb-vm sets permissions for whole pages.
+fn segment_at<'data, 'file>(file: &'file Elf<'data>, address: u64) -> Option<Segment<'data, 'file>> {
+    file.segments().find(|it| {
+        let end = it.address().saturating_add(it.size()).saturating_add(4095) & !4095;
+        (it.address() & !4095..end).contains(&address)
+    })
+}
+
+fn flags(segment: &Segment<'_, '_>) -> u32 {
+    match segment.flags() {
         object::SegmentFlags::Elf { p_flags, .. } => p_flags.0,
         _ => 0,
-    };
+    }
+}
+
+/// The segment and section that contain an address.
+fn segment(elf: &[u8], address: u64) -> Option<String> {
+    let file = Elf::parse(elf).ok()?;
+    let covers = |start: u64, size: u64| address.checked_sub(start).is_some_and(|behind| behind < size);
+    let segment = segment_at(&file, address)?;
+    let flags = flags(&segment);
     let kind = match (flags & 1 != 0, flags & 2 != 0) {
         (true, _) => "the script's code, which cannot be written to",
         (false, true) => "the script's data",
@@ -241,7 +264,7 @@ fn segment(elf: &[u8], address: u64) -> Option<String> {
 
 /// The virtual address of an offset in an ELF.
 fn virtual_address(elf: &[u8], offset: u64) -> Option<u64> {
-    let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
+    let file = Elf::parse(elf).ok()?;
     file.segments().find_map(|segment| {
         let (start, size) = segment.file_range();
         let behind = offset.checked_sub(start).filter(|behind| *behind < size)?;

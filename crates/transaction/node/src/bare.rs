@@ -134,7 +134,7 @@ fn is_mock_at_once(json: &[u8]) -> bool {
 fn unwrapped(value: Value, format: BareFormat) -> Result<(String, Value), BareError> {
     let (mut path, mut value) = (String::new(), value);
     loop {
-        let Value::Object(mut keys) = value else { return Ok((path, value)) };
+        let Value::Object(mut keys) = value else { return Err(BareError::Foreign) };
         if keys.contains_key("mock_info") {
             return Err(BareError::Mock);
         }

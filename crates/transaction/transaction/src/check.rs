@@ -122,7 +122,7 @@ impl<'a> Deps<'a> {
     fn require_members(&mut self, index: usize) -> Result<(), MockError> {
         let at = format!("{}.data", Self::path(index));
         let members = OutPointVec::from_slice(&self.info.cell_deps[index].data)
-            .map_err(|error| MockError::at(&at, Problem::GroupMalformed(error.to_string())))?;
+            .map_err(|_| MockError::at(&at, Problem::GroupMalformed))?;
         if members.is_empty() {
             return Err(MockError::at(at, Problem::GroupEmpty));
         }

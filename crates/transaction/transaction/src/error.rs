@@ -145,8 +145,8 @@ pub enum Problem {
     #[error("is not the `dep_type` of {0}, which names the same cell")]
     DepTypeDiffers(String),
     /// The data of a dep group is not a list of out points.
-    #[error("must be a list of out points in molecule encoding, because this is a dep group: {0}")]
-    GroupMalformed(String),
+    #[error("is no list of out points, as a dep group has: the `dep_type` of a cell with a script is `code`")]
+    GroupMalformed,
     /// A dep group without members.
     #[error("names no cell, but this is a dep group")]
     GroupEmpty,
@@ -160,7 +160,7 @@ pub enum Problem {
     #[error("is given already, as {0}")]
     Duplicate(String),
     /// An entry that the transaction does not use.
-    #[error("is not used by the transaction")]
+    #[error("is not used by the transaction: name it there, or remove it here")]
     Unused,
     /// `outputs` and `outputs_data` have different lengths.
     #[error("{data} entries, but tx.outputs has {outputs}")]

@@ -31,6 +31,7 @@ pub use document::{Share, is_same_memory};
 pub use environment::Environment;
 pub use error::{CellLocation, MockError, Problem};
 pub use groups::{Group, groups};
+pub use malformed::worded;
 pub use mock::{
     CellData, CellFields, DepFields, Fields, Mock, SharedData, copied_bytes, data_hash, hashed_bytes,
 };

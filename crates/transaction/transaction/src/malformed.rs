@@ -6,25 +6,39 @@ use std::borrow::Cow;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Prefixes of parser messages with their replacements; `…` stands for the rest.
-const WORDS: [(&str, &str); 14] = [
+const WORDS: [(&str, &str); 18] = [
     ("missing field `", "the key `…"),
     ("invalid type: null", "null stands where a value is needed"),
-    ("invalid type: integer `", "a number stands where text is needed: `…"),
-    ("invalid type: floating point `", "a number stands where text is needed: `…"),
-    ("invalid type: boolean `", "true or false stands where text is needed: `…"),
-    ("invalid type: string ", "text stands where an object or a list is needed: …"),
-    ("invalid type: sequence", "a list stands where something else is needed"),
-    ("invalid type: map", "an object stands where something else is needed"),
+    ("invalid type: integer `", "a number stands where NEEDED is needed: `…"),
+    ("invalid type: floating point `", "a number stands where NEEDED is needed: `…"),
+    ("invalid value: integer `", "a number stands where NEEDED is needed: `…"),
+    ("invalid type: boolean `", "true or false stands where NEEDED is needed: `…"),
+    ("invalid type: string ", "text stands where NEEDED is needed: …"),
+    ("invalid type: sequence", "a list stands where NEEDED is needed"),
+    ("invalid type: map", "an object stands where NEEDED is needed"),
     ("invalid length 0, expected struct", "an empty list stands where an object is needed"),
     ("invalid value: string ", "the digits do not begin with 0x: …"),
     ("Invalid character", "a character is no hexadecimal digit"),
     ("unknown variant `", "no such value: `…"),
     ("EOF while parsing", "the text ends too early: a bracket or a quotation mark is not closed"),
     ("expected value", "this is no JSON"),
+    ("key must be a string", "a key in quotation marks is needed here"),
+    ("trailing comma", "a comma stands before the closing bracket: remove it"),
+    ("trailing characters", "something stands behind the end of the transaction"),
+];
+
+/// Prefixes of what parsers expect, with their replacements.
+const NEEDED: [(&str, &str); 5] = [
+    ("u", "a whole number that is not negative"),
+    ("struct ", "an object"),
+    ("a map", "an object"),
+    ("a sequence", "a list"),
+    ("", "text"),
 ];
 
 /// Rewords a parser's message.
-pub(crate) fn worded(detail: &str) -> String {
+#[must_use]
+pub fn worded(detail: &str) -> String {
     // Parsers name the expected value by its Rust type.
     let (said, expected) = detail.split_once(", expected ").unwrap_or((detail, ""));
     let length = said.strip_prefix("invalid length ").and_then(|length| length.parse::<usize>().ok());
@@ -47,12 +61,17 @@ pub(crate) fn worded(detail: &str) -> String {
             None => format!("no such key: `{key}`; there are {}", known.collect::<Vec<_>>().join(", ")),
         };
     }
+    if let Some((_, rest)) = detail.strip_prefix("Invalid Uint").and_then(|rest| rest.split_once(' ')) {
+        return rest.replace(" to fit in target type", "").replace(" in string", "");
+    }
     let reported = WORDS.iter().find_map(|(start, reported)| {
         Some((reported, detail.strip_prefix(start).map(|_| said.strip_prefix(start).unwrap_or_default())?))
     });
     match reported {
         Some((reported, rest)) => {
             let missing = if detail.starts_with("missing field") { " is missing" } else { "" };
+            let needed = NEEDED.iter().find(|(start, _)| expected.starts_with(start));
+            let reported = reported.replace("NEEDED", needed.map_or("", |(_, needed)| needed));
             reported.replace('…', &shortened(rest)) + missing
         }
         None => shortened_to(detail, 5 * QUOTED_CHARS_MAX).into_owned(),
@@ -110,8 +129,8 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
     None
 }
 
-/// Advice for a text that is not JSON.
-pub(crate) fn of_syntax(text: &[u8]) -> Option<&'static str> {
+/// Advice for a text that is not JSON from `line` on.
+pub(crate) fn of_syntax(text: &[u8], line: usize) -> Option<&'static str> {
     let start = text.trim_ascii_start();
     let is_yaml = [&b"---"[..], b"mock_info:", b"tx:"].iter().any(|yaml| start.starts_with(yaml));
     if is_yaml {
@@ -119,6 +138,19 @@ pub(crate) fn of_syntax(text: &[u8]) -> Option<&'static str> {
     }
     if start.starts_with(b"\x7fELF") {
         return Some("this is a script: name it in the data of a cell dep, or use antares run");
+    }
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Some("it is UTF-16: save it as UTF-8");
+    }
+    if start.starts_with(b"[[") || start.starts_with(b"[keys]") || start.starts_with(b"expect") {
+        return Some("it is TOML: name the file *.toml");
+    }
+    let line = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default().trim_ascii();
+    if [&b"// "[..], b"/*"].iter().any(|comment| memchr::memmem::find(line, comment).is_some()) {
+        return Some("JSON has no comments: remove it");
+    }
+    if start.is_empty() {
+        return Some("it is empty");
     }
     start
         .starts_with(b"\xef\xbb\xbf")

@@ -364,7 +364,7 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
     let place = format!(" at line {line} column {column}");
     let detail = reported.strip_suffix(&place).unwrap_or(&reported).to_owned();
     if error.classify() != Category::Data {
-        let detail = advised(detail, malformed::of_syntax(text));
+        let detail = advised(detail, malformed::of_syntax(text, line));
         return MockError::Syntax { line, column, detail };
     }
     if is_bare(text) {

@@ -71,8 +71,11 @@ pub enum TemplateProblem {
     #[error("the type {0:?} is not defined; define it with {{{{ def_type {0} }}}}")]
     Undefined(String),
     /// A word that is none of a placeholder.
-    #[error("there is no placeholder {0:?}: there are data, hash, def_type and ref_type")]
+    #[error("there is no placeholder {0:?}: there are data, hash, def_type and ref_type; *.toml has others")]
     Unknown(String),
+    /// A byte that is not text.
+    #[error("this is no UTF-8: save the file as UTF-8")]
+    NoText,
     /// Too many placeholders.
     #[error("more than {0} placeholders")]
     TooMany(usize),
@@ -100,15 +103,18 @@ struct Placeholder<'a> {
 }
 
 /// Expands the placeholders in the content of a file from `folder`. Returns content unchanged if it has none,
-/// is not text, or has no folder.
+/// is no object, or has no folder.
 ///
 /// # Errors
 /// The first placeholder that cannot be expanded.
 pub fn expand_file(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Vec<u8>, TemplateError> {
     let has_placeholders = memchr::memmem::find(&bytes, b"{{").is_some();
-    let (Some(folder), Ok(text)) = (folder.filter(|_| has_placeholders), str::from_utf8(&bytes)) else {
-        return Ok(bytes);
-    };
+    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    let Some(folder) = folder.filter(|_| has_placeholders && is_json) else { return Ok(bytes) };
+    let text = str::from_utf8(&bytes).map_err(|error| {
+        let before = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+        error_at(before, before.len(), TemplateProblem::NoText)
+    })?;
     expand(text, folder).map(String::into_bytes)
 }
 

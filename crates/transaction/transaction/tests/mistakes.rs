@@ -92,7 +92,7 @@ fn text_that_is_no_json_has_line_and_column() {
     assert!(error("").starts_with("line 1, column 0: the text ends too early"));
     let deep = "[".repeat(100_000);
     assert!(error(&format!("{{\"more\": {deep}")).contains("ends too early"));
-    assert!(error(&format!("{} x", good())).contains("trailing characters"));
+    assert!(error(&format!("{} x", good())).contains("something stands behind the end"));
     assert!(error(&",".repeat(600_000)).contains("600000 values, at most 524288"));
 }
 
@@ -148,8 +148,8 @@ const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/tx/witnesses/0", Some("\"0xgg\""), "a character is no hexadecimal digit"),
     ("/tx/witnesses/0", Some("\"0x{{ data lock\""), "a placeholder ends with }} in its line"),
     ("/tx/witnesses/0", Some("5"), "numbers are texts"),
-    ("/tx/witnesses/0", Some("[]"), "a list stands where something else is needed"),
-    ("/tx/witnesses", Some("\"0x\""), "text stands where an object or a list is needed"),
+    ("/tx/witnesses/0", Some("[]"), "a list stands where text is needed"),
+    ("/tx/witnesses", Some("\"0x\""), "text stands where a list is needed"),
     (
         "/tx/outputs_data/0",
         Some("\"7f454c46020101000000000000000000020000f30001000000\""),
@@ -185,7 +185,7 @@ const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/mock_info/inputs/0/output/lock", None, "the key `lock` is missing"),
     ("/mock_info/inputs/0/data", None, "the key `data` is missing"),
     ("/mock_info/cell_deps/1/cell_dep", Some("{}"), "the key `out_point` is missing"),
-    ("/mock_info/cell_deps", Some("{}"), "an object stands where something else is needed"),
+    ("/mock_info/cell_deps", Some("{}"), "an object stands where a list is needed"),
 ];
 
 /// Misspelt keys, and the expected message.
