@@ -162,9 +162,8 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_answers_nobody_takes_ends_with_its_time() {
     let data = tempfile::tempdir().unwrap();
-    let limits =
-        "[runner]\ncompiler_url = \"http://127.0.0.1:1\"\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
-    let runner = Server::start_program("antares-runner-svc", &[], &data, limits);
+    // Compiles have more time.
+    let runner = Server::start_with(&data, "[runner]\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n");
     let client = Client::connect(&runner).await;
     let elf = Bytes::from(guests::bytes("debug-imc").unwrap());
     let script = v1::Script { source: Some(Source::Elf(elf)), options: None };

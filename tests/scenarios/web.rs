@@ -230,11 +230,16 @@ fn a_request_that_is_cut_or_ambiguous_is_its_caller_s_mistake() {
         good.replace("\r\n", "\n"),
         good.replace("host: x\r\n", ""),
         good.replace("host: x\r\n", "host: x\r\nhost: y\r\n"),
+        // The last line of a head.
+        format!("{head}{chunked}{length}\r\n{{}}"),
+        good.replace(": 2", ": -2"),
         // Bodies.
         good.replace("2\r\n", "3\r\n"),
         format!("{head}{chunked}\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
         format!("{head}{chunked}\r\n2\n{{}}\r\n0\r\n\r\n"),
         format!("{head}{chunked}\r\n2\r\n{{}}x\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2;a\nb\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2\r\n{{}}\r\n0\r\na: b\n\n"),
         good.replace("2\r\n\r\n{}", "22\r\n\r\n{\"service\":18446744073709551616}"),
     ] {
         assert_eq!(first_line(&server, &bad), "HTTP/1.1 400 Bad Request", "{bad:?}");

@@ -73,7 +73,9 @@ impl ConfigFile {
         let web = self.web.check(&self.listen.address, &self.metrics.address, checker);
         let message_bytes_max = message_bytes_max(self.compiler.script_bytes_max);
         let bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
-        let listen = self.listen.check(checker, page_hosts, web, self.call_time_max(role), bytes_max);
+        let run_time_max = Duration::from_millis(self.runner.call_ms_max);
+        let call_time_max = self.call_time_max(role);
+        let listen = self.listen.check(checker, page_hosts, web, call_time_max, run_time_max, bytes_max);
         self.listen.agree(message_bytes_max, checker);
         let tls = self.tls.check(checker);
         let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_requested());

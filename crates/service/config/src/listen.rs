@@ -35,6 +35,8 @@ section! {
     /// from the limits of the services. A caller that sends its request byte by byte holds its slot no longer
     /// than the slowest legitimate caller.
     call_time_max: Duration,
+    /// The same for calls that run scripts.
+    run_time_max: Duration,
     /// Maximum length of a message in either direction, in bytes. Derived from the maximum length of a
     /// script.
     message_bytes_max: usize,

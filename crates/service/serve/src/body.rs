@@ -229,6 +229,9 @@ impl Framing {
 
     fn read(&mut self, mut data: &[u8], terms: &Terms) -> Result<(), Fault> {
         while !data.is_empty() {
+            if self.messages > 0 && !terms.is_stream {
+                return Err(malformed("the request has a second message"));
+            }
             if self.left == 0 {
                 let count = data.len().min(HEAD_BYTES - self.head_bytes);
                 self.head[self.head_bytes..][..count].copy_from_slice(&data[..count]);
@@ -332,6 +335,8 @@ mod tests {
         let ok = || vec![vec![0, 0, 0], vec![0, 2, 7, 7]];
         assert_eq!(code(ok(), true, UNARY).await, None);
         assert_eq!(code(vec![vec![0; 5]], true, UNARY).await, None);
+        assert_eq!(code(vec![vec![0; 10]], true, stream).await, None);
+        assert_eq!(code(vec![vec![0; 5], vec![0; 5]], true, UNARY).await, Some("INVALID_ARGUMENT"));
         assert_eq!(code(vec![], true, stream).await, None);
         assert_eq!(code(vec![], true, UNARY).await, Some("INVALID_ARGUMENT"));
         for parts in
@@ -363,8 +368,10 @@ mod tests {
         let message = || [&[0, 0, 0, 0, 20][..], &[7; 20]].concat();
         for (is_stream, charged) in [(false, 50), (true, 25)] {
             let budget = budget();
-            let (mut body, open) =
-                body(vec![message(), message()], false, Terms { is_stream, ..UNARY }, &budget);
+            let second = if is_stream { message() } else { vec![7; 25] };
+            let mut first = message();
+            first[4] += if is_stream { 0 } else { 25 };
+            let (mut body, open) = body(vec![first, second], false, Terms { is_stream, ..UNARY }, &budget);
             for _ in 0..2 {
                 assert!(body.frame().await.unwrap().is_ok());
             }

@@ -96,7 +96,7 @@ impl Layers {
         metrics: &Metrics,
     ) -> Result<Self, ServeError> {
         let closing = Arc::new(watch::Sender::new(false));
-        let context = Context::new(descriptors, listen.call_time_max, closing.subscribe())?;
+        let context = Context::new(descriptors, listen, closing.subscribe())?;
         let accounts = Arc::new(Accounts::new(callers.tenancy, metrics));
         let authenticator = Authenticator::new(callers.auth, metrics)?;
         let authenticate = Authenticate::new(authenticator, accounts.clone(), callers.admin.loopback);

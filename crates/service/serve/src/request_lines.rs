@@ -1,8 +1,11 @@
 //! Checks lines of HTTP/1.1 requests. The library accepts lines that end in LF alone, a length beside chunks,
-//! and a missing or second host. A proxy may interpret those differently, so this makes such a line one that
-//! the library refuses with 400. A head with an error in its last line is left to the handler.
+//! other encodings, and a missing, second or malformed host. A proxy may interpret those differently, so this
+//! marks the connection, whose calls then end with 400. A call whose trailers are wrong has already begun:
+//! what follows becomes bytes that the library refuses.
 
 use std::{mem, sync::Arc};
+
+use http::uri::Authority;
 
 use crate::{connections::Link, limits::HEADER_BYTES_MAX};
 
@@ -16,8 +19,10 @@ enum Next {
     Data(u64),
     ChunkSize,
     Trailer,
-    /// Nothing to check: another protocol, or input that the library refuses.
+    /// Nothing to check: another protocol, or a marked connection.
     Anything,
+    /// To make invalid.
+    Broken,
 }
 
 /// The state of a connection.
@@ -34,7 +39,6 @@ pub(crate) struct RequestLines {
 #[derive(Debug, Default)]
 struct Head {
     length: Option<u64>,
-    is_encoded: bool,
     is_chunked: bool,
     has_host: bool,
     needs_host: bool,
@@ -45,10 +49,10 @@ impl RequestLines {
         Self { link, next: Next::default(), line: Vec::new(), head: Head::default() }
     }
 
-    /// Follows `bytes`. Ends an ambiguous line with an invalid byte.
     pub(crate) fn follow(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() && self.next != Next::Anything {
             let count = match self.next {
+                Next::Broken => return bytes.fill(b'\r'),
                 Next::Data(left) => self.skip(left, bytes.len()),
                 _ => self.read_line(bytes),
             };
@@ -67,24 +71,27 @@ impl RequestLines {
         usize::try_from(count).unwrap_or(there)
     }
 
-    fn read_line(&mut self, bytes: &mut [u8]) -> usize {
-        let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
-            self.line.extend_from_slice(bytes);
-            if self.line.len() > HEADER_BYTES_MAX as usize {
-                self.next = Next::Anything;
-            }
-            return bytes.len();
-        };
-        self.line.extend_from_slice(&bytes[..end]);
-        let line = mem::take(&mut self.line);
-        let next = line.strip_suffix(b"\r").and_then(|line| self.after_line(line));
-        match next {
-            Some(_) => {}
-            None if line.trim_ascii().is_empty() => self.link.record_ambiguous(),
-            None => bytes[end] = 0,
+    fn read_line(&mut self, bytes: &[u8]) -> usize {
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let count = end.unwrap_or(bytes.len());
+        self.line.extend_from_slice(&bytes[..count]);
+        let is_long = self.line.len() > HEADER_BYTES_MAX as usize;
+        if end.is_none() && !is_long {
+            return count;
         }
-        self.next = next.unwrap_or(Next::Anything);
-        end + 1
+        let line = mem::take(&mut self.line);
+        let line = line.strip_suffix(b"\r").filter(|_| !is_long);
+        match line.and_then(|line| self.after_line(line)) {
+            Some(next) => {
+                self.next = next;
+                count + 1
+            }
+            None => {
+                self.link.record_ambiguous();
+                self.next = if self.next == Next::Trailer { Next::Broken } else { Next::Anything };
+                count
+            }
+        }
     }
 
     /// The input after `line`; none if the line is invalid.
@@ -100,11 +107,10 @@ impl RequestLines {
             Next::Header => return self.head.record(line),
             Next::ChunkSize => {
                 let size = line.split(|&byte| byte == b';').next().and_then(|size| str::from_utf8(size).ok());
-                match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok()) {
-                    Some(0) => Next::Trailer,
+                match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok())? {
+                    0 => Next::Trailer,
                     // Includes the line end after it.
-                    Some(size) => Next::Data(size.saturating_add(2)),
-                    None => Next::Anything,
+                    size => Next::Data(size.saturating_add(2)),
                 }
             }
             Next::Trailer if line.is_empty() => Next::Start,
@@ -118,26 +124,27 @@ impl Head {
         let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
         let value = value.trim_ascii();
         match name.to_ascii_lowercase().as_str() {
-            "host" if self.has_host => return None,
+            "host" if self.has_host || !is_host(value) => return None,
             "host" => self.has_host = true,
             "content-length" => self.length = Some(value.parse().ok()?),
-            "transfer-encoding" => {
-                self.is_encoded = true;
-                self.is_chunked = value.to_ascii_lowercase().ends_with("chunked");
-            }
+            "transfer-encoding" if self.is_chunked || !value.eq_ignore_ascii_case("chunked") => return None,
+            "transfer-encoding" => self.is_chunked = true,
             _ => {}
         }
-        (!self.is_encoded || self.length.is_none()).then_some(Next::Header)
+        (!self.is_chunked || self.length.is_none()).then_some(Next::Header)
     }
 
     fn end(&self) -> Option<Next> {
         (self.has_host || !self.needs_host).then_some(match self.length {
             _ if self.is_chunked => Next::ChunkSize,
-            _ if self.is_encoded => Next::Anything,
             None | Some(0) => Next::Start,
             Some(length) => Next::Data(length),
         })
     }
+}
+
+fn is_host(value: &str) -> bool {
+    value.is_empty() || value.parse::<Authority>().is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 #[cfg(test)]
@@ -148,7 +155,7 @@ mod tests {
     const HEAD: &str = "POST / HTTP/1.1\r\nHost: x\r\n";
     const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-    /// Whether the lines of `text` stay unchanged, however it is split.
+    /// Whether the lines of `text` are not ambiguous, however it is split.
     fn passes(text: &str) -> bool {
         let whole = [text.len(), 1].map(|cut| {
             let place =
@@ -180,7 +187,13 @@ mod tests {
             format!("{HEAD}Content-Length: +\r\n\r\n"),
             format!("{HEAD}Host: y\r\n\r\n"),
             "POST / HTTP/1.1\r\n\r\n".to_owned(),
+            "POST / HTTP/1.1\r\nHost: a b\r\n\r\n".to_owned(),
+            format!("{HEAD}{CHUNKED}{CHUNKED}\r\n"),
+            format!("{HEAD}Transfer-Encoding: gzip, chunked\r\n\r\n"),
             format!("{HEAD}{CHUNKED}\r\n2\n{{}}\r\n0\r\n\r\n"),
+            format!("{HEAD}{CHUNKED}\r\n2;a\nb\r\n{{}}\r\n0\r\n\r\n"),
+            format!("{HEAD}{CHUNKED}\r\n2;{}\r\n{{}}\r\n0\r\n\r\n", "a".repeat(16_383)),
+            format!("{HEAD}{CHUNKED}\r\n0\r\nA: b\n\n"),
         ];
         for first in &good {
             assert!(passes(first), "{first:?}");

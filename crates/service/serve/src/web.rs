@@ -15,8 +15,8 @@ use http::{
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
         ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-        ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN, TE,
-        VARY,
+        ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+        ORIGIN, TE, VARY,
     },
 };
 use http_body_util::Full;
@@ -109,7 +109,11 @@ impl Shared {
         let headers = request.headers();
         let is_ambiguous = request.extensions().get::<Arc<Link>>().is_some_and(|link| link.is_ambiguous());
         if is_ambiguous || headers.get_all(ORIGIN).iter().count() > 1 {
-            return Kind::Other(refusal(StatusCode::BAD_REQUEST));
+            let mut answer = refusal(StatusCode::BAD_REQUEST);
+            if is_ambiguous {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Kind::Other(answer);
         }
         if self.page(headers) == Some(false) {
             return Kind::Other(refusal(StatusCode::FORBIDDEN));
@@ -158,6 +162,10 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 /// The response to a request that is no call, in the format of errors.
 fn refusal(status: StatusCode) -> Response<Body> {
     let (name, message) = match status {
+        StatusCode::BAD_REQUEST => (
+            "INVALID_ARGUMENT",
+            "a request has one valid Host, at most one Origin, either Content-Length or Transfer-Encoding: chunked, and lines that end in CRLF",
+        ),
         StatusCode::FORBIDDEN => ("PERMISSION_DENIED", "web.origins has no such origin"),
         StatusCode::NOT_FOUND => ("UNIMPLEMENTED", "there is no such call"),
         StatusCode::METHOD_NOT_ALLOWED => ("INVALID_ARGUMENT", "calls are made with POST"),
@@ -170,12 +178,12 @@ fn refusal(status: StatusCode) -> Response<Body> {
 }
 
 /// The response to a browser's preflight. Pages from these origins may send any header.
-fn preflight(json_request: &HeaderMap) -> Response<Body> {
+fn preflight(requested: &HeaderMap) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-    let names = json_request.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let names = requested.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     headers.extend(names.map(|names| (ACCESS_CONTROL_ALLOW_HEADERS, names)));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
     answer

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_config::Listen;
 use http::{HeaderValue, Request};
 use prost::Message as _;
 use tokio::sync::watch;
@@ -193,6 +194,7 @@ struct Methods {
     known: HashMap<Arc<str>, bool>,
     other: Arc<str>,
     call_time_max: Duration,
+    run_time_max: Duration,
     closing: watch::Receiver<bool>,
 }
 
@@ -203,14 +205,15 @@ impl Context {
     /// A descriptor set does not decode.
     pub(crate) fn new(
         descriptors: &[&[u8]],
-        call_time_max: Duration,
+        listen: &Listen,
         closing: watch::Receiver<bool>,
     ) -> Result<Self, prost::DecodeError> {
         let mut known = HashMap::new();
         for set in descriptors {
             known.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
         }
-        Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max, closing })))
+        let Listen { call_time_max, run_time_max, .. } = *listen;
+        Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max, run_time_max, closing })))
     }
 
     /// The methods of our services.
@@ -225,7 +228,9 @@ impl Check for Context {
         let method = self.0.known.get_key_value(path.strip_prefix('/').unwrap_or(path));
         let (method, &is_stream) = method.unwrap_or((&self.0.other, &false));
         let peer = request.extensions().get::<Arc<Link>>().map_or(Peer::UNKNOWN, |link| link.peer());
-        let deadline = deadline_of(request.headers(), self.0.call_time_max);
+        let is_run = method.starts_with("antares.v1.RunnerService/");
+        let longest = if is_run { self.0.run_time_max } else { self.0.call_time_max };
+        let deadline = deadline_of(request.headers(), longest);
         let context = CallContext::new(method.clone(), is_stream, peer);
         let closing = Some(self.0.closing.clone());
         request.extensions_mut().insert(CallContext { deadline: Some(deadline), closing, ..context });

@@ -35,7 +35,7 @@ pub(crate) fn json_request(body: Body, how: JsonRequest) -> Body {
     Body::new(StreamBody::new(stream::unfold(reader, async |mut reader| {
         let read = reader.next().await.transpose()?;
         if read.is_err() {
-            reader.end = End::JsonResponse;
+            reader.end = End::Closed;
         }
         Some((read.map(Frame::data), reader))
     })))
@@ -47,7 +47,7 @@ enum End {
     Open,
     /// The input has ended, and the last message is still unparsed.
     Read,
-    JsonResponse,
+    Closed,
 }
 
 struct Reader {
@@ -65,7 +65,7 @@ struct Reader {
 impl Reader {
     /// The next message; none after the last.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
-        while self.end != End::JsonResponse {
+        while self.end != End::Closed {
             if let Some(text) = self.whole() {
                 self.held = None;
                 self.held = Some(self.how.bytes.hold(self.text.len())?);
@@ -74,7 +74,7 @@ impl Reader {
                 }
                 return Ok(Some(self.read(text).await?));
             }
-            if self.end == End::JsonResponse {
+            if self.end == End::Closed {
                 break;
             }
             match self.body.frame().await {
@@ -95,7 +95,7 @@ impl Reader {
                 Some(line)
             }
             None if self.end == End::Read => {
-                self.end = End::JsonResponse;
+                self.end = End::Closed;
                 (!self.how.is_stream || !self.text.is_empty()).then(|| self.text.split().freeze())
             }
             None => {
