@@ -4,7 +4,6 @@
 use std::{
     future::Future,
     io,
-    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -29,11 +28,6 @@ const PREFACE_BYTES: usize = 24;
 
 /// Pause of accepting when descriptors are exhausted: the queue stays full, so the loop would spin.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Binds `address`.
-pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
 
 /// The next connection that gets a slot. Others are closed at once: they must not block the queue.
 pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Slot) {

@@ -18,7 +18,6 @@ use tokio::{net::TcpListener, time::Instant};
 use tonic::service::Routes;
 use tonic_health::{pb::health_server::HealthServer, server::HealthReporter};
 use tonic_reflection::server as reflection;
-use tower::Layer as _;
 
 use crate::{
     admin_socket::{self, AdminSocket},
@@ -28,7 +27,6 @@ use crate::{
     http::{self, HttpListener},
     key_set::JwksError,
     layers::Layers,
-    listener::bind,
     log_writer,
     metrics::Metrics,
     page::{Page, PageHosts},
@@ -257,7 +255,7 @@ impl Server {
         let service = self.layers.around(self.routes.prepare());
         let mut web = self.web.map(|(listener, layer)| {
             let way = Way { listener, protocol: Protocol::Web, door: self.door.clone().for_web() };
-            let service = layer.layer(service.clone());
+            let service = layer.around(service.clone());
             tokio::spawn(transport::serve(way, listen.clone(), connections("web"), service, closing.clone()))
         });
         if let Some(socket) = self.admin {
@@ -319,7 +317,7 @@ impl Server {
 
 async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let error = |source| ServeError::Bind { key, address, source };
-    let listener = bind(address).await.map_err(error)?;
+    let listener = TcpListener::bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;
     Ok((listener, bound))
 }

@@ -184,10 +184,11 @@ async fn keep(
         let idle_since = place.link.idle_since().map(Instant::from_std);
         // A connection with calls is checked again when it could have been idle for long enough.
         let idle_at = idle_since.unwrap_or_else(Instant::now) + listen.connection_idle_max;
-        // Later calls with earlier deadlines are seen then.
+        // Calls that begin later are seen then.
+        let seen_at = Instant::now() + listen.run_time_max.min(listen.keepalive_interval);
         let ends = place.link.deadlines();
-        let unread_at = ends.map_or_else(|| Instant::now() + listen.call_time_max, |ends| ends.0.into());
-        let next = idle_at.min(old_at).min(unread_at + UNREAD_GRACE);
+        let unread_at = ends.map_or(seen_at, |(first, _)| Instant::from(first) + UNREAD_GRACE);
+        let next = idle_at.min(old_at).min(seen_at).min(unread_at);
         tokio::select! {
             _ = connection.as_mut() => return,
             () = sleep_until(next) => {

@@ -78,12 +78,8 @@ impl WebLayer {
         let forms = Arc::new(Forms::new(&sets)?);
         Ok(Self(Arc::new(Shared { forms, origins: origins.to_vec(), message_bytes_max })))
     }
-}
 
-impl<S> Layer<S> for WebLayer {
-    type Service = WebService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
+    pub(crate) fn around<S>(&self, inner: S) -> WebService<S> {
         WebService { inner, shared: self.0.clone() }
     }
 }
@@ -109,11 +105,7 @@ impl Shared {
         let headers = request.headers();
         let is_ambiguous = request.extensions().get::<Arc<Link>>().is_some_and(|link| link.is_ambiguous());
         if is_ambiguous || headers.get_all(ORIGIN).iter().count() > 1 {
-            let mut answer = refusal(StatusCode::BAD_REQUEST);
-            if is_ambiguous {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            return Kind::Other(answer);
+            return Kind::Other(refusal(StatusCode::BAD_REQUEST));
         }
         if self.page(headers) == Some(false) {
             return Kind::Other(refusal(StatusCode::FORBIDDEN));
@@ -124,9 +116,7 @@ impl Shared {
             return Kind::Other(preflight(headers));
         }
         if request.method() != Method::POST {
-            let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED);
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-            return Kind::Other(answer);
+            return Kind::Other(refusal(StatusCode::METHOD_NOT_ALLOWED));
         }
         let Some(method) = self.forms.method(request.uri().path()) else {
             return Kind::Other(refusal(StatusCode::NOT_FOUND));
@@ -161,20 +151,24 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 
 /// The response to a request that is no call, in the format of errors.
 fn refusal(status: StatusCode) -> Response<Body> {
-    let (name, message) = match status {
-        StatusCode::BAD_REQUEST => (
-            "INVALID_ARGUMENT",
-            "a request has one valid Host, at most one Origin, either Content-Length or Transfer-Encoding: chunked, and lines that end in CRLF",
-        ),
-        StatusCode::FORBIDDEN => ("PERMISSION_DENIED", "web.origins has no such origin"),
-        StatusCode::NOT_FOUND => ("UNIMPLEMENTED", "there is no such call"),
-        StatusCode::METHOD_NOT_ALLOWED => ("INVALID_ARGUMENT", "calls are made with POST"),
-        _ => ("INVALID_ARGUMENT", "the content-type is none of this call, or the body is encoded"),
+    let (name, message, header) = match status {
+        StatusCode::BAD_REQUEST => {
+            let message =
+                "a request has one Host, at most one Origin, one length, and lines that end in CRLF";
+            ("INVALID_ARGUMENT", message, Some((CONNECTION, "close")))
+        }
+        StatusCode::FORBIDDEN => ("PERMISSION_DENIED", "web.origins has no such origin", None),
+        StatusCode::NOT_FOUND => ("UNIMPLEMENTED", "there is no such call", None),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            ("INVALID_ARGUMENT", "calls are made with POST", Some((ALLOW, "POST")))
+        }
+        _ => ("INVALID_ARGUMENT", "the content-type is none of this call, or the body is encoded", None),
     };
-    let text = json!({ "error": {
-        "code": status.as_u16(), "status": name, "message": message, "details": [],
-    }});
-    json_response::answer(status, JSON, Body::new(Full::new(Bytes::from(format!("{text}\n")))))
+    let error = json!({ "code": status.as_u16(), "status": name, "message": message, "details": [] });
+    let text = format!("{}\n", json!({ "error": error }));
+    let mut answer = json_response::answer(status, JSON, Body::new(Full::new(Bytes::from(text))));
+    answer.headers_mut().extend(header.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    answer
 }
 
 /// The response to a browser's preflight. Pages from these origins may send any header.

@@ -114,14 +114,8 @@ impl Reader {
         self.text.extend_from_slice(&data);
         let most = self.how.text_bytes_max;
         // A chunk of a stream may contain many lines.
-        let begun = if self.how.is_stream {
-            self.text
-                .iter()
-                .rposition(|&byte| byte == b'\n')
-                .map_or(self.text.len(), |at| self.text.len() - at)
-        } else {
-            self.text.len()
-        };
+        let ended = self.text.iter().rposition(|&byte| byte == b'\n').filter(|_| self.how.is_stream);
+        let begun = self.text.len() - ended.unwrap_or(0);
         if begun > most { Err(too_long(begun, most)) } else { Ok(()) }
     }
 

@@ -15,7 +15,7 @@ use tonic::{Status, body::Body};
 
 use super::forms::{Forms, Method, to_line};
 use crate::{
-    body::{BytesSlot, HeldBytes},
+    body::{BytesSlot, HEAD_BYTES, HeldBytes},
     status::{code_in, http_status, retry_seconds},
 };
 
@@ -24,9 +24,6 @@ pub(crate) const JSON: &str = "application/json";
 
 /// Media type of several.
 pub(crate) const LINES: &str = "application/x-ndjson";
-
-/// Bytes before each message of gRPC.
-const HEAD_BYTES: usize = 5;
 
 /// Settings of a response.
 #[derive(Clone, Debug)]
