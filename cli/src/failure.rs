@@ -44,6 +44,7 @@ impl Failure {
     /// The same error, with the file name.
     pub fn of(self, file: &str) -> Self {
         match self {
+            Self::Usage(error) if error.to_string().starts_with(file) => Self::Usage(error),
             Self::Usage(error) => Self::Usage(error.context(file.to_owned())),
             Self::Service(error) => Self::Service(error.context(file.to_owned())),
             refused @ Self::Refused { .. } => refused,

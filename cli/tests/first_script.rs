@@ -135,7 +135,7 @@ fn a_watch_runs_what_changed() {
     assert!(report.contains("the witness shows something else") && report.contains("lock.c:57"), "{report}");
     change("refused.toml", "witness =", "witnes =");
     let report = watch.next()["tests"][0]["report"].as_str().unwrap().to_owned();
-    assert!(report.contains("refused.toml: line 10: unknown field `witnes`"), "{report}");
+    assert!(report.contains("refused.toml: line 10: no such key: `witnes`; it is `witness`"), "{report}");
     change("refused.toml", "witnes =", "witness =");
     assert_eq!(watch.next()["tests"][0]["outcome"], "exit 2");
     // Both transactions contain the script in a cell.

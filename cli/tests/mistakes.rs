@@ -58,7 +58,7 @@ const MISTAKES: [ConfigProblem; 19] = [
     (
         &[("0x0\"}},", "0x0\"}},}")],
         &[],
-        &["line 4, column 157: a comma stands before the closing bracket: remove it"],
+        &["line 4, column 151: a comma stands before the closing bracket: remove it"],
     ),
     (
         &[("\"dep_type\": \"code\"}", "\"dep_type\": \"dep_group\"}"), ("\"code\"}]", "\"dep_group\"}]")],
@@ -79,14 +79,11 @@ const MISTAKES: [ConfigProblem; 19] = [
 
 /// Files that are no transactions, and a part of the message.
 const FILES: [(&[u8], &str); 6] = [
-    (
-        b"[]",
-        "tx.json: the transaction cannot be used: an empty list stands where an object is needed: a mock",
-    ),
-    (b"null", "tx.json: the transaction cannot be used: null stands where a value is needed: a mock"),
+    (b"[]", "tx.json: the transaction cannot be used: the whole (line 1, column 2): an empty list stands"),
+    (b"null", "tx.json: the transaction cannot be used: the whole (line 1, column 4): null stands where a"),
     (b" ", "the text ends too early: a bracket or a quotation mark is not closed: it is empty"),
     (b"\xff\xfe{\0", "line 1, column 1: this is no JSON: it is UTF-16: save it as UTF-8"),
-    (b"{\n\"{{ data lock }}\xe9\"}", "tx.json: line 2, column 18: this is no UTF-8"),
+    (b"{\n\"{{ data lock }}\xe9\"}", "tx.json: line 2, column 17: this is no UTF-8"),
     (b"[[cells]]\ndata = \"{{ data lock }}\"", "this is no JSON: it is TOML: name the file *.toml"),
 ];
 

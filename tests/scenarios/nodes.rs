@@ -208,7 +208,7 @@ async fn the_command_leaves_the_cells_to_the_server() {
         status
     };
     let number = json.to_string().replacen("\"0x0\"", "0", 1);
-    assert_eq!(refused(&number, &there, "invalid type: integer `0`"), Some(2));
+    assert_eq!(refused(&number, &there, "a number stands where text is needed: `0`"), Some(2));
     assert_eq!(refused(&json.to_string(), &[], "comes without its cells: name a node with --rpc"), Some(2));
     assert_eq!(
         refused(&json.to_string(), &[&there[..], &["-vv"]].concat(), "name a node with --rpc"),

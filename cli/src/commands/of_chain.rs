@@ -78,7 +78,11 @@ pub(crate) fn bare(
 fn read(file: &[u8], format: Option<JsonFormat>) -> Result<BareTransaction, BareError> {
     let read = BareTransaction::read_as(file, format.map_or(BareFormat::Node, Into::into));
     read.map_err(|error| match error {
-        BareError::Shape { path, detail } => BareError::Shape { path, detail: worded(&detail) },
+        BareError::Shape { path, detail }
+            if detail.starts_with("invalid") || detail.starts_with("missing") =>
+        {
+            BareError::Shape { path, detail: worded(&detail) }
+        }
         error => error,
     })
 }

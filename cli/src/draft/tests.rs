@@ -169,8 +169,8 @@ const ERRORS: &[(&str, &str, &str)] = &[
     ),
     ("{{ type-id 0 }}", "{{ type-id 1 }}", "line 25, inputs[0].data: output 1 of 1 does not fit"),
     ("10_000", "-1", "line 23: a number stands where a whole number that is not negative is needed: `-1`"),
-    ("raw_witness", "witness", "line 32: text stands where a table is needed: \"0x07\""),
-    ("[[outputs]]", "[outputs]", "line 34: a table stands where a list is needed"),
+    ("raw_witness", "witness", "line 31: text stands where a table is needed: \"0x07\""),
+    ("[[outputs]]", "[outputs]", "line 33: a table stands where a list is needed"),
     (
         "multisig 1 alice bob",
         "multisig alice bob",

@@ -129,30 +129,30 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
     None
 }
 
+/// Beginnings of what is not JSON, with advice.
+const BEGINNINGS: [(&[u8], &str); 10] = [
+    (b"---", YAML),
+    (b"mock_info:", YAML),
+    (b"tx:", YAML),
+    (b"[[", TOML),
+    (b"[keys]", TOML),
+    (b"expect", TOML),
+    (b"\xff\xfe", "it is UTF-16: save it as UTF-8"),
+    (b"\xfe\xff", "it is UTF-16: save it as UTF-8"),
+    (b"\xef\xbb\xbf", "it begins with a byte order mark: save it as UTF-8 without one"),
+    (b"\x7fELF", "this is a script: name it in the data of a cell dep, or use antares run"),
+];
+const YAML: &str = "this is YAML, and JSON is needed: ckb-cli writes it with --output-format json";
+const TOML: &str = "it is TOML: name the file *.toml";
+
 /// Advice for a text that is not JSON from `line` on.
 pub(crate) fn of_syntax(text: &[u8], line: usize) -> Option<&'static str> {
     let start = text.trim_ascii_start();
-    let is_yaml = [&b"---"[..], b"mock_info:", b"tx:"].iter().any(|yaml| start.starts_with(yaml));
-    if is_yaml {
-        return Some("this is YAML, and JSON is needed: ckb-cli writes it with --output-format json");
-    }
-    if start.starts_with(b"\x7fELF") {
-        return Some("this is a script: name it in the data of a cell dep, or use antares run");
-    }
-    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
-        return Some("it is UTF-16: save it as UTF-8");
-    }
-    if start.starts_with(b"[[") || start.starts_with(b"[keys]") || start.starts_with(b"expect") {
-        return Some("it is TOML: name the file *.toml");
-    }
-    let line = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default().trim_ascii();
-    if [&b"// "[..], b"/*"].iter().any(|comment| memchr::memmem::find(line, comment).is_some()) {
-        return Some("JSON has no comments: remove it");
-    }
     if start.is_empty() {
         return Some("it is empty");
     }
-    start
-        .starts_with(b"\xef\xbb\xbf")
-        .then_some("it begins with a byte order mark: save it as UTF-8 without one")
+    let known = BEGINNINGS.iter().find(|(beginning, _)| start.starts_with(beginning)).map(|known| known.1);
+    let line = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
+    let has = |comment: &[u8]| memchr::memmem::find(line, comment).is_some();
+    known.or_else(|| (has(b"// ") || has(b"/*")).then_some("JSON has no comments: remove it"))
 }
