@@ -13,6 +13,7 @@ mod mutants;
 mod names;
 mod sources;
 mod state;
+mod subjects;
 mod texts;
 mod tree;
 mod walk;
@@ -26,7 +27,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     book::check,
     budgets::check,
     circles::check,
@@ -35,6 +36,7 @@ const CHECKS: [Check; 10] = [
     names::check,
     sources::check,
     state::check,
+    subjects::check,
     texts::check,
     walk::check,
 ];
