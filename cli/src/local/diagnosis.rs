@@ -346,7 +346,7 @@ fn with_javascript(
     Ok(SourceMaps::read(&args.source_map)?.apply(diagnosis.with_javascript(debug.iter().map(String::as_str))))
 }
 
-/// Reads the files that `args` name: a mistake in them is told before a run, and not only where one fails.
+/// Reads the files that `args` name, so that an error in them ends the command before a run.
 pub(crate) fn check_files(args: &DiagnosisArgs) -> Result<(), Failure> {
     error_codes(args)?;
     SourceMaps::read(&args.source_map).map(drop)
