@@ -9,6 +9,5 @@ pub(crate) mod loaded;
 pub mod native;
 pub(crate) mod private_folder;
 pub mod profiled;
-pub(crate) mod race;
 pub(crate) mod system_calls;
 pub mod workers;

@@ -22,10 +22,10 @@ pub(crate) fn command(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The same with a cache in `folder`.
+/// The same with a cache in `folder`, and without an interpreter that may end before native code is needed.
 pub(crate) fn caching(folder: &Path, words: &[&str]) -> Command {
     let mut command = command(folder, words);
-    command.env("XDG_CACHE_HOME", folder).env_remove("ANTARES_CACHE");
+    command.env("XDG_CACHE_HOME", folder).env_remove("ANTARES_CACHE").env("ANTARES_HEAD_START_MS", "0");
     command
 }
 

@@ -78,11 +78,15 @@ pub(crate) fn tracked(folder: &Path) -> Option<BTreeSet<PathBuf>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// Results of `run` for each path, in their order, on all processors.
+/// Results of `run` for each path, in their order, on all processors. A single one runs on this thread, so that
+/// it may fork.
 pub(crate) fn in_parallel<T: Send>(
     paths: &[PathBuf],
     run: impl Fn(&PathBuf) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
+    if let [path] = paths {
+        return Ok(vec![run(path)?]);
+    }
     let rest = Mutex::new(paths.iter().enumerate());
     let next = || rest.lock().next();
     let some = || -> Result<Vec<(usize, T)>, Failure> {

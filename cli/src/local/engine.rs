@@ -7,8 +7,8 @@ use std::{
 
 use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
-    NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
-    job::{HotProgram, LibraryOf, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
+    COMPILE_HEAD_START, NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
+    job::{HotProgram, LibraryOf, RunJob, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
 };
 use antares_transaction::{limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
@@ -23,76 +23,113 @@ use crate::{
     limits::DEADLINE_MS_DEFAULT,
     local::head_start,
     local::native::{Code, Native, join},
-    local::race::{self, First},
     local::workers::{failed, seal, start},
     output::report::{Outcome, Report},
     output::verdict::{self, Interpreted, Verdict},
 };
 
-/// Runs a script in a jailed worker, with native code if the tier wants it.
-pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
-    let elf = seal(&request.elf)?;
-    let code = Code::new(request.code);
-    let job = request.job(request.tier);
-    let find = || match request.tier {
-        Tier::Interpreter => Ok(None),
-        Tier::Native => code.find(&elf, request.options).map(Some),
-        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| report_fallback(&failure)).ok()),
-    };
-    let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    let (pool, native) = if request.tier == Tier::Auto && code.is_first(&elf, request.options) {
-        match race::run(&code, (&elf, request.options), &job, time)? {
-            First::Interpreter(verdict, failure) => {
-                return Ok(interpreted_first(request, (&code, &elf), verdict, failure));
-            }
-            First::Compiler(pool, native) => (pool, Some(native)),
-        }
-    } else {
-        let (pool, native) = join(|| start("antares-run-worker"), find);
-        (pool?, native?)
-    };
-    let is_spared =
-        request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.bails_out_early(native));
-    let used = native.as_ref().filter(|_| !is_spared);
-    if is_spared {
-        report_early_bailout();
-    }
-    let library = used.map(|native| &native.library);
-    let mut seen = None;
-    let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
-    if let PoolVerdict::Done(run) = &mut verdict {
-        seen = run.seen.take();
-        used.inspect(|native| code.record_run(native, (&*run).into()));
-    }
-    let mut report = report_of(request, verdict);
-    report.code_tier = used.map(|native| native.tier);
-    report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
-    if let Some(native) = native {
-        let options = request.options;
-        let hints = code.learn(elf.digest(), options, &native, seen.as_ref());
-        code.improve(&[Wanted { elf: &request.elf, digest: elf.digest(), options, hints }]);
-    }
-    Ok(report)
+/// A script to run here.
+struct Run<'a> {
+    request: &'a Request,
+    elf: &'a Sealed,
+    job: &'a RunJob,
+    code: Code,
+    /// Wall time of its run.
+    time: Duration,
 }
 
-/// The report of a first run that the interpreter completed, before native code was ready or because of its
-/// `failure`. If the compile was only late, the next run waits for it.
-fn interpreted_first(
-    request: &Request,
-    (code, elf): (&Code, &Sealed),
-    verdict: PoolVerdict<RunReport>,
-    failure: Option<Failure>,
-) -> Report {
-    if let Some(failure) = failure {
-        report_fallback(&failure);
-    } else {
-        eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
-        code.record_first(elf.digest(), request.options);
-        let hints = code.hints(elf.digest(), request.options);
-        let (digest, options) = (elf.digest(), request.options);
-        code.improve(&[Wanted { elf: &request.elf, digest, options, hints }]);
+/// Runs a script: in the interpreter if that is quick; else in a jailed worker, with native code if the tier wants
+/// it.
+pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
+    let elf = seal(&request.elf)?;
+    let job = request.job(request.tier);
+    let mut child = head_start::run(request, &job, &elf);
+    let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let until = Instant::now() + time;
+    let run = Run { request, elf: &elf, job: &job, code: Code::new(request.code), time };
+    let is_first = request.tier == Tier::Auto && run.code.is_first(&elf, request.options);
+    let alone = match request.tier {
+        Tier::Interpreter => time,
+        _ if is_first => COMPILE_HEAD_START,
+        _ => Duration::ZERO,
+    };
+    let is_short_until = head_start::is_short_until();
+    let interpreted = |report| {
+        if is_first && Instant::now() > is_short_until {
+            run.improve_after();
+        }
+        Ok(Report::of_worker(report, request.artifact()))
+    };
+    if let Some(report) = child.as_mut().and_then(|child| child.alone(alone, until)) {
+        return interpreted(report);
     }
-    report_of(request, verdict)
+    let competes_until = if is_first { until } else { is_short_until };
+    let prepare = || join(|| start("antares-run-worker"), || run.find());
+    let (first, (pool, native)) = match &mut child {
+        Some(child) => child.against(competes_until, run.code.cancel(), prepare),
+        None => (None, prepare()),
+    };
+    if let Some(report) = first {
+        return interpreted(report);
+    }
+    let (pool, native) = (pool?, native?);
+    // Without native code, a worker would not be faster than the child.
+    match child.filter(|_| native.is_none()).and_then(|mut child| child.report(until)) {
+        Some(report) => Ok(Report::of_worker(report, request.artifact())),
+        None if native.is_none() && Instant::now() >= until => {
+            Ok(report_of(request, PoolVerdict::DeadlineExceeded))
+        }
+        None => run.in_worker(&pool, native),
+    }
+}
+
+impl Run<'_> {
+    /// Native code, if the tier wants it.
+    fn find(&self) -> Result<Option<Native>, Failure> {
+        let find = || self.code.find(self.elf, self.request.options);
+        match self.request.tier {
+            Tier::Interpreter => Ok(None),
+            Tier::Native => find().map(Some),
+            Tier::Auto => Ok(find().map_err(|failure| self.code.report(&failure)).ok()),
+        }
+    }
+
+    fn in_worker(&self, pool: &Pool, native: Option<Native>) -> Result<Report, Failure> {
+        let Self { request, elf, code, .. } = self;
+        let is_spared =
+            request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.bails_out_early(native));
+        let used = native.as_ref().filter(|_| !is_spared);
+        if is_spared {
+            report_early_bailout();
+        }
+        let library = used.map(|native| &native.library);
+        let mut seen = None;
+        let mut verdict = pool.run(self.job, elf, library, Instant::now() + self.time).map_err(failed)?;
+        if let PoolVerdict::Done(run) = &mut verdict {
+            seen = run.seen.take();
+            used.inspect(|native| code.record_run(native, (&*run).into()));
+        }
+        let mut report = report_of(request, verdict);
+        report.code_tier = used.map(|native| native.tier);
+        report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
+        if let Some(native) = native {
+            self.improve(code.learn(elf.digest(), request.options, &native, seen.as_ref()));
+        }
+        Ok(report)
+    }
+
+    /// Starts the compile for the next run, which waits for it: the interpreter finished this one first, but not soon.
+    fn improve_after(&self) {
+        eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
+        let (digest, options) = (self.elf.digest(), self.request.options);
+        self.code.record_first(digest, options);
+        self.improve(self.code.hints(digest, options));
+    }
+
+    fn improve(&self, hints: Hints) {
+        let (digest, options) = (self.elf.digest(), self.request.options);
+        self.code.improve(&[Wanted { elf: &self.request.elf, digest, options, hints }]);
+    }
 }
 
 fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
@@ -111,7 +148,11 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 /// programs if the tier wants it.
 pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let mock = parsed_transaction::read(&request.json)?;
-    if let Some(verdict) = head_start::verify(request, &mock) {
+    let mut child = head_start::verify(request, &mock);
+    let competes_until = head_start::is_short_until();
+    let time = Duration::from_millis(DEADLINE_MS_DEFAULT);
+    let until = Instant::now() + request.deadline.unwrap_or(time);
+    if let Some(verdict) = child.as_mut().and_then(|child| child.alone(Duration::ZERO, until)) {
         return Ok(verdict);
     }
     let code = Code::new(request.code);
@@ -120,7 +161,14 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
         let programs = programs_for(request, &parsed, &code)?;
         Ok::<_, Failure>((parsed, programs))
     };
-    let (pool, read) = join(|| start("antares-run-worker"), read);
+    let prepare = || join(|| start("antares-run-worker"), read);
+    let (first, (pool, read)) = match child {
+        Some(mut child) => child.against(competes_until, code.cancel(), prepare),
+        None => (None, prepare()),
+    };
+    if let Some(verdict) = first {
+        return Ok(verdict);
+    }
     let (parsed, programs) = read?;
     verify_in(&pool?, (&code, programs), parsed, request)
 }
@@ -346,7 +394,7 @@ fn code_of_programs(
                 Ok(native) => Some(native),
                 Err(failure @ Failure::Refused { .. }) => found.go_without(sealed.digest(), &failure),
                 Err(failure) if request.tier == Tier::Auto => {
-                    report_fallback(&failure);
+                    code.report(&failure);
                     found.go_without(sealed.digest(), &failure)
                 }
                 Err(failure) => return Err(failure),
@@ -399,12 +447,5 @@ fn add_dynamic_programs(found: &mut Programs, code: &Code) -> Result<(), Failure
 fn report_early_bailout() {
     eprintln!(
         "antares: running in the interpreter alone: the last runs left native code early ({BAILS_OUT_EARLY})"
-    );
-}
-
-fn report_fallback(failure: &Failure) {
-    eprintln!(
-        "antares: running in the interpreter alone: {}",
-        crate::output::printable(&failure.to_string())
     );
 }

@@ -1,50 +1,137 @@
-//! A head start for a verification: the interpreter in a sandboxed child of this process. If it finishes, no
-//! worker or native code is needed; otherwise the workers start over from the same bytes. Only a normal end
-//! counts: after any other end, the workers determine the result.
+//! A head start: the interpreter in a sandboxed child of this process. If it ends first, no worker or native code
+//! is needed; otherwise the workers start over from the same bytes. If the child is lost, the workers determine
+//! the result.
 
 use std::{
-    env,
+    env, io,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use antares_pool::{
-    HostPipes, Hosted, LayerStatus,
-    job::{Tier, VerifyReport},
+    Cancel, HostPipes, Hosted, LayerStatus, Sealed,
+    job::{RunJob, RunReport, RunWorkerReport, Tier, VerifyReport},
 };
 use antares_transaction::Mock;
 use antares_verifier::{
     Prepared, QuickInterpreter, StopHandle, TransactionLimits, TransactionReport, Verifier,
 };
+use antares_vm::{Limits, Machine, RunScript};
+use bytes::Bytes;
 
 use crate::{
-    input::verify_request::Request,
+    input::{run_request, verify_request::Request},
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
+    local::native::join,
     output::verdict::Verdict,
 };
 
-/// Time for the interpreter, milliseconds; 0 disables the head start.
+/// Time in which only the interpreter runs, milliseconds; 0 disables the head start.
 const KEY: &str = "ANTARES_HEAD_START_MS";
-/// Roughly the start time of zygote and worker.
-const MS_DEFAULT: u64 = 20;
+/// Roughly half of the start time of zygote and worker.
+const MS_DEFAULT: u64 = 4;
 /// The default limit of a verification.
 const MS_MAX: u64 = DEADLINE_MS_DEFAULT;
+/// Roughly the time in which small programs have native code.
+const NATIVE_IN: Duration = Duration::from_millis(20);
+/// Interval of checks whether native code is ready.
+const CHECKED_EVERY: Duration = Duration::from_millis(1);
 
-/// The verdict, if the interpreter finishes in time.
-pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<Verdict> {
-    let time = Duration::from_millis(milliseconds(env::var(KEY).ok().as_deref()));
-    if request.tier == Tier::Native || request.code.full || time.is_zero() {
+/// Waits for the child's report until the given time.
+type Wait<'a, T> = Box<dyn FnMut(Instant) -> io::Result<Option<T>> + Send + 'a>;
+
+/// A child that interprets a script or a transaction.
+pub(crate) struct HeadStart<'a, T> {
+    wait: Wait<'a, T>,
+    /// End of the time in which only the child runs.
+    alone_until: Instant,
+}
+
+impl<'a, T: Send> HeadStart<'a, T> {
+    fn start<F>(work: impl FnOnce(&HostPipes), wait: impl FnOnce(Hosted) -> F) -> Option<Self>
+    where
+        F: FnMut(Instant) -> io::Result<Option<T>> + Send + 'a,
+    {
+        let alone = Duration::from_millis(milliseconds(env::var(KEY).ok().as_deref()));
+        if alone.is_zero() {
+            return None;
+        }
+        let alone_until = Instant::now() + alone;
+        let child = Hosted::fork(|pipes: HostPipes, missing: Vec<LayerStatus>| {
+            // If a layer is missing, the workers report it, or may run without it.
+            if missing.is_empty() {
+                work(&pipes);
+            }
+        });
+        Some(Self { wait: Box::new(wait(child.ok()??)), alone_until })
+    }
+
+    /// The report, if the child ends before any other work starts: in at least `least`, but before `until`.
+    pub(crate) fn alone(&mut self, least: Duration, until: Instant) -> Option<T> {
+        self.report(until.min(self.alone_until.max(Instant::now() + least)))
+    }
+
+    /// The report, if the child ends before `until`.
+    pub(crate) fn report(&mut self, until: Instant) -> Option<T> {
+        (self.wait)(until).ok()?
+    }
+
+    /// Runs `prepare`, which makes native code ready, while the child continues, but not after `until`. If the
+    /// child ends first, `cancel` stops `prepare`.
+    pub(crate) fn against<U>(
+        &mut self,
+        until: Instant,
+        cancel: &Cancel,
+        prepare: impl FnOnce() -> U,
+    ) -> (Option<T>, U) {
+        let is_ready = AtomicBool::new(false);
+        let child = || {
+            while !is_ready.load(Ordering::Relaxed) && Instant::now() < until {
+                if let Some(report) = (self.wait)(Instant::now() + CHECKED_EVERY).ok()? {
+                    cancel.cancel();
+                    return Some(report);
+                }
+            }
+            None
+        };
+        join(child, || {
+            let prepared = prepare();
+            is_ready.store(true, Ordering::Relaxed);
+            prepared
+        })
+    }
+}
+
+/// The end of a run that is about to start, if it is too short to need native code.
+pub(crate) fn is_short_until() -> Instant {
+    Instant::now() + NATIVE_IN
+}
+
+/// Starts to run `elf` by `job`.
+pub(crate) fn run<'a>(
+    request: &run_request::Request,
+    job: &'a RunJob,
+    elf: &'a Sealed,
+) -> Option<HeadStart<'a, RunReport>> {
+    if request.tier == Tier::Native || request.code.full {
         return None;
     }
-    let until = Instant::now() + request.deadline.map_or(time, |deadline| deadline.min(time));
-    // Without a child, or if it is lost, the workers take over.
-    let work = |pipes: HostPipes, missing: Vec<LayerStatus>| {
-        // If a layer is missing, the workers report it, or may run without it.
-        if missing.is_empty() {
-            run(request, mock, &pipes);
-        }
-    };
-    let mut child = Hosted::fork(work).ok()??;
-    match child.verified_until(until, DEBUG_BYTES_MAX).ok()?? {
+    let work = |pipes: &HostPipes| run_in_child(&request.elf, job, pipes);
+    HeadStart::start(work, |mut child| move |until| child.ran_until(until, job, elf))
+}
+
+/// Starts to verify the transaction `mock`.
+pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<HeadStart<'static, Verdict>> {
+    if request.tier == Tier::Native || request.code.full {
+        return None;
+    }
+    let job = request.job();
+    let wait = |mut child: Hosted| move |until| Ok(child.verified_until(until, &job)?.and_then(verdict));
+    HeadStart::start(|pipes| verify_in_child(request, mock, pipes), wait)
+}
+
+fn verdict(report: VerifyReport) -> Option<Verdict> {
+    match report {
         VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. } => {
             Some(Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)))
         }
@@ -57,8 +144,20 @@ fn milliseconds(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(MS_DEFAULT).min(MS_MAX)
 }
 
-/// In the child: verifies and reports the outcome.
-fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
+fn run_in_child(elf: &[u8], job: &RunJob, pipes: &HostPipes) {
+    let elf = Bytes::copy_from_slice(elf);
+    let args: Vec<Bytes> = job.args.iter().map(|arg| Bytes::copy_from_slice(arg)).collect();
+    let (vm_version, isa) = (job.options.vm_version, job.options.isa.0);
+    let script = RunScript { elf: &elf, args: &args, vm_version, isa };
+    let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+    let ran = Machine::new().and_then(|mut machine| machine.run(&script, &limits, Tier::Interpreter, None));
+    if let Ok(report) = ran {
+        // Without the parent, nothing remains to do.
+        let _ = pipes.send_report(&RunWorkerReport::Run(report));
+    }
+}
+
+fn verify_in_child(request: &Request, mock: &Mock, pipes: &HostPipes) {
     let start = Instant::now();
     let Ok(prepared) = Prepared::new(mock, &request.environment) else { return };
     let limits = TransactionLimits {
@@ -72,7 +171,7 @@ fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
     let (run_us, (hot, seen, ran, samples)) = (micros(start), <_>::default());
     let report = VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us };
     // Without the parent, nothing remains to do.
-    let _ = pipes.send_verified(report);
+    let _ = pipes.send_report(&RunWorkerReport::Verify(report));
 }
 
 fn micros(start: Instant) -> u64 {

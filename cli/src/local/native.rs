@@ -30,13 +30,12 @@ pub(crate) struct Native {
 /// Suffix of a file that marks a script that ran while its code was compiled.
 const BACKGROUND: &str = "meanwhile";
 
-/// Inputs of a compile; `cancel` stops it.
+/// Inputs of a compile.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     elf: &'a Sealed,
     options: CompileOptions,
     hints: &'a Hints,
-    cancel: &'a Cancel,
 }
 
 impl Source<'_> {
@@ -50,32 +49,41 @@ pub struct Code {
     is_full: bool,
     kept: Option<CodeFolder>,
     compilers: OnceCell<Pool>,
+    cancel: Cancel,
 }
 
 impl Code {
     pub fn new(args: CodeArgs) -> Self {
-        Self { is_full: args.full, kept: CodeFolder::of_user(args.no_cache), compilers: OnceCell::new() }
+        Self {
+            is_full: args.full,
+            kept: CodeFolder::of_user(args.no_cache),
+            compilers: OnceCell::new(),
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// Stops all compiles.
+    pub(crate) fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// Reports that a script runs without native code, unless its compile was stopped.
+    pub(crate) fn report(&self, failure: &Failure) {
+        if !self.cancel.is_cancelled() {
+            let why = crate::output::printable(&failure.to_string());
+            eprintln!("antares: running in the interpreter alone: {why}");
+        }
     }
 
     /// The best code that is available at once; the full tier's, if requested and possible.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
-        self.find_until(elf, options, &Cancel::new())
-    }
-
-    /// The same; `cancel` stops a compile.
-    pub(crate) fn find_until(
-        &self,
-        elf: &Sealed,
-        options: CompileOptions,
-        cancel: &Cancel,
-    ) -> Result<Native, Failure> {
         let hints = self.hints(elf.digest(), options);
-        let source = Source { elf, options, hints: &hints, cancel };
+        let source = Source { elf, options, hints: &hints };
         if !self.is_full {
             return hinted_or_not(source, |source| self.find_soon(source));
         }
         match hinted_or_not(source, |source| self.find_full(source)) {
-            Err(failure) if !cancel.is_cancelled() => {
+            Err(failure) if !self.cancel.is_cancelled() => {
                 let baseline = hinted_or_not(source, |source| self.find_baseline(source));
                 let Ok(baseline) = baseline else { return Err(failure) };
                 report_no_full(&failure);
@@ -144,7 +152,7 @@ impl Code {
         }
         let made = self.make(source, CodeTier::Full);
         if let (Some(kept), Err(_)) = (&self.kept, &made)
-            && !source.cancel.is_cancelled()
+            && !self.cancel.is_cancelled()
         {
             kept.mark(key);
         }
@@ -219,8 +227,8 @@ impl Code {
             CodeTier::Baseline => Stage::Baseline,
             CodeTier::Full => Stage::Library,
         };
-        let Source { elf, options, hints, cancel } = source;
-        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, cancel)?;
+        let Source { elf, options, hints } = source;
+        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, &self.cancel)?;
         let (library, key) = (compiled.output, source.key(tier));
         if let Some(kept) = &self.kept {
             // Without the entry, the next run compiles again.

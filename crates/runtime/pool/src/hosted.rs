@@ -32,9 +32,10 @@ use rustix::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    PoolError,
+    PoolError, Sealed,
+    checks::{Judged as _, Known, KnownRun, KnownVerification, Progress},
     frame::{self, FrameError, REPORT_BYTES_MAX},
-    job::{RunWorkerReport, VerifyReport},
+    job::{RunJob, RunReport, RunWorkerReport, VerifyJob, VerifyReport},
     process_state::{ProcessKind, settle},
 };
 
@@ -132,24 +133,42 @@ impl Hosted {
         send(&mut self.to, job, FRAME_BYTES_MAX)
     }
 
-    /// Waits until the deadline for its verification report; `None` if there was none.
+    /// Waits until the deadline for its report on `job`; `None` if there was none.
     ///
     /// # Errors
-    /// The process has ended, sends invalid data, or exceeds `debug_bytes_max` with its debug output.
-    pub fn verified_until(
+    /// The process has ended, or its report cannot be true.
+    pub fn verified_until(&mut self, until: Instant, job: &VerifyJob) -> io::Result<Option<VerifyReport>> {
+        let known = KnownVerification { may_be_hot: false, ..KnownVerification::new(job, 0) };
+        match self.report_until(until, (&Known::Verify(known), job.debug_bytes_max))? {
+            Some(RunWorkerReport::Verify(report)) => Ok(Some(report)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits until the deadline for its report on `job`, an interpreted run of `elf`; `None` if there was none.
+    ///
+    /// # Errors
+    /// Those of [`Hosted::verified_until`].
+    pub fn ran_until(&mut self, until: Instant, job: &RunJob, elf: &Sealed) -> io::Result<Option<RunReport>> {
+        let known = Known::Run(KnownRun::new(job, elf, false));
+        let report = self.report_until(until, (&known, job.debug_bytes_max))?;
+        Ok(report.and_then(RunWorkerReport::into_run))
+    }
+
+    fn report_until(
         &mut self,
         until: Instant,
-        debug_bytes_max: u64,
-    ) -> io::Result<Option<VerifyReport>> {
+        (known, debug_bytes_max): (&Known, u64),
+    ) -> io::Result<Option<RunWorkerReport>> {
         if !self.is_heard_until(until)? {
             return Ok(None);
         }
         let report: RunWorkerReport = frame::read(&mut self.from, REPORT_BYTES_MAX).map_err(to_io)?;
-        match report {
-            report if report.talks_too_much(debug_bytes_max) => Err(io::ErrorKind::InvalidData.into()),
-            RunWorkerReport::Verify(report) => Ok(Some(report)),
-            _ => Err(io::ErrorKind::InvalidData.into()),
+        report.check(known, &Progress::default()).map_err(io::Error::other)?;
+        if report.talks_too_much(debug_bytes_max) {
+            return Err(io::ErrorKind::InvalidData.into());
         }
+        Ok(Some(report))
     }
 
     /// Waits for its next message.
@@ -250,12 +269,12 @@ impl HostPipes {
         self.lock().notify(news)
     }
 
-    /// Sends the verification report to the parent, as the last message.
+    /// Sends the report to the parent, as the last message.
     ///
     /// # Errors
     /// The parent is gone.
-    pub fn send_verified(&self, report: VerifyReport) -> io::Result<()> {
-        send(&mut self.lock().to, &RunWorkerReport::Verify(report), REPORT_BYTES_MAX)
+    pub fn send_report(&self, report: &RunWorkerReport) -> io::Result<()> {
+        send(&mut self.lock().to, report, REPORT_BYTES_MAX)
     }
 
     /// Requests a guest's host call from the parent.

@@ -157,6 +157,8 @@ const PIPES: &[SyscallRule] = &[
     allow(call!(rt_sigprocmask, SYS_rt_sigprocmask), &[], "signal handling"),
     allow(call!(rt_sigaction, SYS_rt_sigaction), &[], "signal handling"),
     allow(call!(sigaltstack, SYS_sigaltstack), &[], "signal handling"),
+    allow(call!(getpid, SYS_getpid), &[], "signal handling"),
+    allow(call!(gettid, SYS_gettid), &[], "signal handling"),
     fail(call!(readlink, SYS_readlink), libc::ENOENT, "paths lead nowhere here"),
     fail(call!(getcwd, SYS_getcwd), libc::ENOENT, "paths lead nowhere here"),
     fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
