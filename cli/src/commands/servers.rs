@@ -45,31 +45,32 @@ pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
 
 /// `antares rm`: status 1 if a script was not stored.
 pub(crate) fn remove(args: &StoredArgs) -> Result<ExitCode, Failure> {
-    let server = args.server.server()?;
-    let mut is_all = true;
-    for script in &args.scripts {
-        let key = digest(script)?;
-        let removed = server.remove_stored(args.artifacts, key)?;
-        is_all &= removed > 0;
-        let what = if removed > 0 { format!("removed, {removed} entries") } else { "not stored".to_owned() };
-        output::print(format!("{key}  {what}\n").as_bytes())?;
-    }
-    Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    each_stored(args, |server, key| match server.remove_stored(args.artifacts, key)? {
+        0 => Ok(None),
+        removed => Ok(Some(format!("removed, {removed} entries"))),
+    })
 }
 
 /// `antares pin` and `antares unpin`: status 1 if a script is not stored.
 pub(crate) fn pin(args: &StoredArgs, pinned: bool) -> Result<ExitCode, Failure> {
+    let done = if pinned { "pinned" } else { "unpinned" };
+    each_stored(args, |server, key| {
+        Ok(server.pin_stored(args.artifacts, key, pinned)?.then(|| done.to_owned()))
+    })
+}
+
+/// Changes each entry and prints the result; `None` is an entry that is not stored.
+fn each_stored(
+    args: &StoredArgs,
+    change: impl Fn(&Server, Sha256Digest) -> Result<Option<String>, Failure>,
+) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     let mut is_all = true;
     for script in &args.scripts {
         let key = digest(script)?;
-        let is_there = server.pin_stored(args.artifacts, key, pinned)?;
-        is_all &= is_there;
-        let what = match (is_there, pinned) {
-            (false, _) => "not stored",
-            (true, true) => "pinned",
-            (true, false) => "unpinned",
-        };
+        let changed = change(&server, key)?;
+        is_all &= changed.is_some();
+        let what = changed.as_deref().unwrap_or("not stored");
         output::print(format!("{key}  {what}\n").as_bytes())?;
     }
     Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -21,7 +21,7 @@ use crate::{
     input::run_request::Request,
     input::verify_request,
     limits::DEADLINE_MS_DEFAULT,
-    local::head_start,
+    local::head_start::{self, First},
     local::native::{Code, Native, join},
     local::workers::{failed, seal, start},
     output::report::{Outcome, Report},
@@ -54,25 +54,18 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         _ => Duration::ZERO,
     };
     let is_short_until = head_start::is_short_until();
-    let interpreted = |report| {
-        if is_first && Instant::now() > is_short_until {
-            run.improve_after();
-        }
-        Ok(Report::of_worker(report, request.artifact()))
-    };
-    if let Some(report) = child.as_mut().and_then(|child| child.alone(alone, until)) {
-        return interpreted(report);
-    }
     let competes_until = if is_first { until } else { is_short_until };
     let prepare = || join(|| start("antares-run-worker"), || run.find());
-    let (first, (pool, native)) = match &mut child {
-        Some(child) => child.against(competes_until, run.code.cancel(), prepare),
-        None => (None, prepare()),
-    };
-    if let Some(report) = first {
-        return interpreted(report);
-    }
-    let (pool, native) = (pool?, native?);
+    let (pool, native) =
+        match head_start::race(child.as_mut(), alone, competes_until, run.code.cancel(), prepare) {
+            First::Prepared((pool, native)) => (pool?, native?),
+            First::Interpreted(report) => {
+                if is_first && Instant::now() > is_short_until {
+                    run.improve_after();
+                }
+                return Ok(Report::of_worker(report, request.artifact()));
+            }
+        };
     // Without native code, a worker would not be faster than the child.
     match child.filter(|_| native.is_none()).and_then(|mut child| child.report(until)) {
         Some(report) => Ok(Report::of_worker(report, request.artifact())),
@@ -149,12 +142,7 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let mock = parsed_transaction::read(&request.json)?;
     let mut child = head_start::verify(request, &mock);
-    let competes_until = head_start::is_short_until();
-    let time = Duration::from_millis(DEADLINE_MS_DEFAULT);
-    let until = Instant::now() + request.deadline.unwrap_or(time);
-    if let Some(verdict) = child.as_mut().and_then(|child| child.alone(Duration::ZERO, until)) {
-        return Ok(verdict);
-    }
+    let until = head_start::is_short_until();
     let code = Code::new(request.code);
     let read = || {
         let parsed = ParsedTransaction::new(mock)?;
@@ -162,13 +150,11 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
         Ok::<_, Failure>((parsed, programs))
     };
     let prepare = || join(|| start("antares-run-worker"), read);
-    let (first, (pool, read)) = match child {
-        Some(mut child) => child.against(competes_until, code.cancel(), prepare),
-        None => (None, prepare()),
+    let (pool, read) = match head_start::race(child.as_mut(), Duration::ZERO, until, code.cancel(), prepare) {
+        First::Prepared(prepared) => prepared,
+        First::Interpreted(verdict) => return Ok(verdict),
     };
-    if let Some(verdict) = first {
-        return Ok(verdict);
-    }
+    drop(child);
     let (parsed, programs) = read?;
     verify_in(&pool?, (&code, programs), parsed, request)
 }

@@ -66,24 +66,14 @@ impl<'a, T: Send> HeadStart<'a, T> {
         Some(Self { wait: Box::new(wait(child.ok()??)), alone_until })
     }
 
-    /// The report, if the child ends before any other work starts: in at least `least`, but before `until`.
-    pub(crate) fn alone(&mut self, least: Duration, until: Instant) -> Option<T> {
-        self.report(until.min(self.alone_until.max(Instant::now() + least)))
-    }
-
     /// The report, if the child ends before `until`.
     pub(crate) fn report(&mut self, until: Instant) -> Option<T> {
         (self.wait)(until).ok()?
     }
 
-    /// Runs `prepare`, which makes native code ready, while the child continues, but not after `until`. If the
-    /// child ends first, `cancel` stops `prepare`.
-    pub(crate) fn against<U>(
-        &mut self,
-        until: Instant,
-        cancel: &Cancel,
-        prepare: impl FnOnce() -> U,
-    ) -> (Option<T>, U) {
+    /// Runs `prepare`, which makes native code ready, while the child continues. If the child ends first,
+    /// `cancel` stops `prepare`.
+    fn against<U>(&mut self, until: Instant, cancel: &Cancel, prepare: impl FnOnce() -> U) -> (Option<T>, U) {
         let is_ready = AtomicBool::new(false);
         let child = || {
             while !is_ready.load(Ordering::Relaxed) && Instant::now() < until {
@@ -99,6 +89,32 @@ impl<'a, T: Send> HeadStart<'a, T> {
             is_ready.store(true, Ordering::Relaxed);
             prepared
         })
+    }
+}
+
+/// The first to finish.
+pub(crate) enum First<T, U> {
+    /// The child.
+    Interpreted(T),
+    /// The preparation of native code.
+    Prepared(U),
+}
+
+/// Lets `child` run alone for at least `alone`, then next to `prepare` until `until`.
+pub(crate) fn race<T: Send, U>(
+    child: Option<&mut HeadStart<'_, T>>,
+    alone: Duration,
+    until: Instant,
+    cancel: &Cancel,
+    prepare: impl FnOnce() -> U,
+) -> First<T, U> {
+    let Some(child) = child else { return First::Prepared(prepare()) };
+    if let Some(report) = child.report(child.alone_until.max(Instant::now() + alone)) {
+        return First::Interpreted(report);
+    }
+    match child.against(until, cancel, prepare) {
+        (Some(report), _) => First::Interpreted(report),
+        (None, prepared) => First::Prepared(prepared),
     }
 }
 

@@ -152,7 +152,7 @@ mod tests {
         assert!(findings("antares-lift", "[dependencies]\nantares-program.workspace = true\n").is_empty());
         let wrong = findings("antares-program", "[dependencies]\nantares-lift.workspace = true\n");
         assert!(wrong[0].contains("antares-program must not depend on antares-lift"), "{wrong:?}");
-        assert_eq!(findings("antares-cli", "[dependencies]\nantares-vm.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-runner-svc", "[dependencies]\nantares-vm.workspace = true\n").len(), 1);
         assert_eq!(findings("antares-cache", "[dependencies]\nantares-pool.workspace = true\n").len(), 1);
         assert_eq!(findings("antares-new", "[build-dependencies]\nantares-abi.workspace = true\n").len(), 1);
         assert!(findings("antares-tests", "[dependencies]\nantares-vm.workspace = true\n").is_empty());
