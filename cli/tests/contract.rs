@@ -128,6 +128,18 @@ fn tiers_do_what_their_names_say() {
 }
 
 #[test]
+fn a_short_script_needs_no_worker() {
+    for tier in ["auto", "interpreter"] {
+        let mut command = command(Path::new("."), &["run", "-", "--json", "--tier", tier]);
+        // A worker would fail to start.
+        command.env("ANTARES_HEAD_START_MS", "60000").env("ANTARES_ALLOW_DEGRADED", "moat");
+        let (status, stdout, stderr) = end(start(&mut command, &exits(0)));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+        assert_eq!(json(&stdout)["interpreted_cycles"], json(&stdout)["cycles"]);
+    }
+}
+
+#[test]
 fn what_leaves_native_code_in_every_run_is_said() {
     // lui a0, 0x100; amoadd.w a1, zero, (a0).
     let atomic = elf::of(&[0x10_0537, 0x0005_25af, li(A7, 93), li(A0, 0), ECALL]);
