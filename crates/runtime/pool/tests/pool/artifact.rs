@@ -1,5 +1,4 @@
 //! Invalid shared objects, each for one reason, made by the host's C compiler.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{fs, process::Command};
 
