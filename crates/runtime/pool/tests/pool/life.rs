@@ -203,19 +203,6 @@ fn a_killed_zygote_is_replaced() {
     }
 }
 
-#[test]
-fn a_full_pool_is_busy_until_the_deadline() {
-    let pool = start(1, &[]).unwrap();
-    let verdict = during(&pool, "loop", |worker| {
-        let answer = send(&pool, &job("run", "nothing", &[]), Duration::from_millis(50));
-        assert!(matches!(answer, Err(PoolError::Busy { workers_max: 1 })), "{answer:?}");
-        assert_eq!(pool.stats().busy, 1);
-        kill(worker);
-    });
-    assert!(matches!(verdict, Verdict::WorkerLost { .. }));
-    assert_works(&pool);
-}
-
 /// The supervisor to be killed: starts two endless workers, and prints its zygote's and their process ids.
 fn live_until_killed() {
     let pool = start(2, &[]).unwrap();
@@ -250,15 +237,6 @@ fn a_killed_supervisor_leaves_nobody() {
         // The adopting process may reap orphans slowly; a zombie runs nothing.
         eventually("the family's end", || stat(number).is_none_or(|(_, is_zombie)| is_zombie));
     }
-}
-
-#[test]
-fn a_dropped_pool_leaves_nobody() {
-    let pool = start(1, &[]).unwrap();
-    let zygote = zygote(&pool);
-    assert_works(&pool);
-    drop(pool);
-    assert_eq!(stat(zygote), None);
 }
 
 #[test]
