@@ -358,15 +358,6 @@ mod tests {
     }
 
     #[test]
-    fn eviction_stops_as_soon_as_it_is_enough() {
-        let mut account = Account::default();
-        account.reload(&[stored(1, 1000, 1), stored(2, 1000, 2)]);
-        let charged = account.charged_bytes();
-        assert!(evicted(&mut account, charged).is_empty());
-        assert_eq!(evicted(&mut account, charged - 1), [1]);
-    }
-
-    #[test]
     fn who_has_more_than_its_share_pays_first() {
         let owner = |peer, tenant| Some(Owner { peer, tenant });
         let mut account = Account::default();

@@ -72,7 +72,8 @@ fn guests_become_native_without_symbols() {
     let programs = guests
         .iter()
         .filter(|guest| matches!(guest.source, Source::Program { .. }) && !guest.name.starts_with("lua"));
-    let jobs: Vec<_> = programs.flat_map(|guest| Form::ALL.map(|form| (guest, form))).collect();
+    let forms = Form::ALL.into_iter().filter(|form| *form != Form::Whole);
+    let jobs: Vec<_> = programs.flat_map(|guest| forms.clone().map(move |form| (guest, form))).collect();
     each(&jobs, |machine, (guest, form)| {
         let elf = form.of(&guests::bytes(&guest.name).unwrap()).unwrap();
         let learnt = learn(machine, &case(&elf, &["-".into(), "1".into()]), RUNS).unwrap();

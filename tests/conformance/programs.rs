@@ -1,9 +1,15 @@
 //! Programs as authors write them: compiled from C, run natively from start to exit.
 
 use antares_abi::{CompileOptions, Isa};
-use antares_tests::{differential::Equal, guests};
+use antares_tests::{
+    differential::{Equal, compare},
+    guests,
+    oracle::Case,
+};
+use antares_vm::Machine;
+use bytes::Bytes;
 
-use crate::check::{check, check_within, script};
+use crate::check::{CYCLES_MAX, check, check_within, script};
 
 /// Runs a guest with a numeric argument; it must not bail out.
 #[track_caller]
@@ -39,6 +45,31 @@ fn secp256k1_with_b_is_invalid_in_version_0() {
     let elf = guests::bytes("secp256k1-small-b").unwrap();
     let equal = check("secp256k1-small-b", &elf, &["1"], script(0)).unwrap();
     assert_eq!(equal.outcome, "InvalidInstruction");
+}
+
+/// ckb-vm's loader says what is an ELF, and for which version.
+#[test]
+fn broken_elfs_end_alike() {
+    let good = guests::bytes("exit-imc").unwrap();
+    let mut machine = Machine::new().unwrap();
+    let mut interpret = |elf: &[u8], vm_version, isa| {
+        let options = CompileOptions { vm_version, isa: Isa(isa) };
+        let elf = Bytes::copy_from_slice(elf);
+        let case = Case { elf, args: Vec::new(), options, cycles_max: CYCLES_MAX, code: None };
+        let equal = compare(&mut machine, &case, None).unwrap();
+        equal.unwrap_or_else(|difference| panic!("{vm_version} {isa}: {difference}"));
+    };
+    for (vm_version, isa) in [(0, 0), (1, 3), (2, 3), (2, 0), (1, 1), (2, 7), (0, 2)] {
+        for length in [0, 3, 16, 63, 64, 100, good.len() / 2, good.len()] {
+            interpret(&good[..length], vm_version, isa);
+        }
+    }
+    // Every field of the header and of the program headers, with at least one of its bytes.
+    for index in (0..400).step_by(2) {
+        let mut changed = good.to_vec();
+        changed[index] ^= 0xff;
+        interpret(&changed, 2, 3);
+    }
 }
 
 #[test]

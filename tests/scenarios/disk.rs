@@ -2,7 +2,7 @@
 //! answers with the documented status, and the server recovers without a restart.
 
 #[allow(dead_code, reason = "each test needs a part of it")]
-#[path = "../../cache/tests/disk/plan.rs"]
+#[path = "../../cache/tests/store/plan.rs"]
 mod plan;
 
 use std::{

@@ -174,7 +174,11 @@ fn hidden(table: &mut Table) {
         let code = [0x66, 0x0f, 0x80 | condition, 0, 0, 0, 0];
         table.add(Why::Foreign, format!("condition {condition} with an operand size"), &[&code]);
     }
+    // Intel and AMD decode this prefix of near branches differently.
     table.add(Why::Foreign, "jmp with an operand size", &[&[0x66, 0xe9, 0, 0, 0, 0]]);
+    table.add(Why::Foreign, "jmp, 8 bits, with an operand size", &[&[0x66, 0xeb, 0]]);
+    table.add(Why::Foreign, "condition, 8 bits, with an operand size", &[&[0x66, 0x74, 0]]);
+    table.add(Why::Foreign, "jmp to register 0 with an operand size", &[&[0x66, 0xff, 0xe0]]);
     table.add(Why::Foreign, "call with an operand size", &[&[0x66, 0xe8, 0, 0, 0, 0]]);
     table.add(Why::Foreign, "ret with an operand size", &[&[0x66, RET]]);
     table.add(Why::Foreign, "jrcxz", &[&[0xe3, 0]]);

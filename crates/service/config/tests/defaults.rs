@@ -63,13 +63,6 @@ fn each_number_has_its_range() {
 }
 
 #[test]
-fn defaults_are_right_for_one_process_and_for_the_compiler() {
-    for role in [Role::Both, Role::Compiler] {
-        ConfigFile::default().check(role, &[]).unwrap();
-    }
-}
-
-#[test]
 fn the_command_line_goes_over_the_file() {
     let listen: SocketAddr = "127.0.0.1:7".parse().unwrap();
     let file = ConfigFile::read(None, Some(listen), Some(Path::new("/data"))).unwrap();

@@ -53,11 +53,6 @@ fn check(source: &str, code: &str) {
 }
 
 #[test]
-fn exits() {
-    check(EXIT, EXIT_NATIVE);
-}
-
-#[test]
 fn prints_then_exits() {
     check(PRINT, PRINT_NATIVE);
 }

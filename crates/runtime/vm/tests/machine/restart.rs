@@ -97,7 +97,7 @@ fn failed_syscalls_are_the_interpreter_s() {
 fn passing_the_cycle_limit_is_the_interpreter_s() {
     let (elf, library) = (guest(PRINT), library(PRINT_NATIVE));
     let mut machine = Machine::new().unwrap();
-    let all = request(&script(&elf), ROOMY.cycles_max).cycles;
+    let all = request(&script(&elf), ROOMY.cycles_max).report.cycles;
     for cycles_max in (0..40).chain(500..530).chain(1000..1030).chain(all - 3..all) {
         let limits = Limits { cycles_max, ..ROOMY };
         let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();

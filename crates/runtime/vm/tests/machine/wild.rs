@@ -3,17 +3,15 @@
 //! store to host data.
 
 use antares_abi::WILD_FAULT_CALL;
-use antares_vm::{Library, Limits, Machine, Tier};
+use antares_vm::{Library, Machine, Tier};
 use bytes::Bytes;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 use crate::{
     guests::{guest, library},
     native::PRINT,
-    oracle::script,
+    oracle::{ROOMY, script},
 };
-
-const LIMITS: Limits = Limits { cycles_max: 10_000_000, debug_bytes_max: 1 << 20 };
 
 /// Addresses that every check rejects, for the cases below.
 const NUMBERS: &str = "mov rcx, 0x8000000000000000\n mov rdx, 8\n mov rsi, -4096\n mov edi, 0xfffffff0";
@@ -28,7 +26,7 @@ fn signal_of(elf: &Bytes, library: &Library, is_fenced: bool) -> i32 {
                 lock_in();
             }
             let mut machine = Machine::new().unwrap();
-            let report = machine.run(&script(elf), &LIMITS, Tier::Native, Some(library));
+            let report = machine.run(&script(elf), &ROOMY, Tier::Native, Some(library));
             let ended = report.map_or(9, |report| i32::from(report.restarted.is_none()));
             // SAFETY: ends the child without clean-up.
             unsafe { libc::_exit(ended) }

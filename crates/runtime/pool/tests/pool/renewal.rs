@@ -1,6 +1,4 @@
 //! Zygotes are replaced while jobs run, without an effect on the jobs.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-#![allow(dead_code, reason = "other tests need more of what they share")]
 
 use std::{
     fs,
@@ -11,13 +9,10 @@ use std::{
 
 use antares_pool::{Cancel, Pool, PoolConfig, PoolError, Renewal, Sealed, Until, Verdict};
 
-#[path = "hostile/pool.rs"]
-mod hostile;
-#[path = "hostile/processes.rs"]
-mod processes;
-
-use hostile::{PATIENCE, attempt, job, worker};
-use processes::{children, eventually, stat, zygote};
+use crate::{
+    hostile::{self, PATIENCE, attempt, job, worker},
+    processes::{children, eventually, stat, zygote},
+};
 
 const NEVER: Renewal = Renewal { workers_max: u64::MAX, age_max: Duration::MAX };
 

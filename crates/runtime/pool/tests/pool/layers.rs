@@ -1,20 +1,17 @@
 //! The sandbox with one layer removed at a time: each absence is detected. The worst case is a kernel that
 //! reports success without doing anything, so the self-test must not trust it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{os::unix::fs::MetadataExt, thread, time::Instant};
 
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, Sealed, Speculation, Verdict};
 
-#[path = "hostile/pool.rs"]
-mod hostile;
-#[path = "hostile/kernel.rs"]
-mod kernel;
-
-use hostile::{attempt, is_violation, start};
+use crate::{
+    hostile::{self, attempt, is_violation, start},
+    kernel,
+};
 
 /// A call for which the kernel falsely reports success.
-struct Lie {
+pub(crate) struct Lie {
     layer: Layer,
     call: i64,
     /// An argument and its value; `None` means any value except 0.
@@ -23,7 +20,8 @@ struct Lie {
     needs_root: bool,
 }
 
-const fn lie(layer: Layer, call: i64, only: Option<(u32, Option<i32>)>) -> Lie {
+/// A lie about every use of `call`, or only with a value of an argument.
+pub(crate) const fn lie(layer: Layer, call: i64, only: Option<(u32, Option<i32>)>) -> Lie {
     Lie { layer, call, only, needs_root: false }
 }
 
@@ -55,7 +53,7 @@ fn is_root() -> bool {
 }
 
 /// Runs `test` in a thread where `lie` applies, also for everything that the thread starts.
-fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
+pub(crate) fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
@@ -90,7 +88,7 @@ fn where_it_is_reported(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
 }
 
 fn stands(pool: &Pool, layer: Layer) -> bool {
-    pool.layers().iter().any(|status| status.layer == layer && status.active)
+    hostile::status(pool, layer).active
 }
 
 /// Whether a layer is active that root's change of user also provides.
@@ -112,10 +110,9 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
     // The supervisor itself creates control groups.
     assert_eq!(LIES.iter().map(|lie| lie.layer).collect::<Vec<_>>(), Layer::ALL[1..]);
     for lie in &LIES {
-        let detail =
-            healthy.layers().iter().find(|status| status.layer == lie.layer).map(|status| &*status.detail);
+        let detail = hostile::status(&healthy, lie.layer).detail;
         // On an unaffected processor, requests are not made.
-        let is_given = matches!(detail, Some("the processor is not affected" | "on the whole machine"));
+        let is_given = matches!(&*detail, "the processor is not affected" | "on the whole machine");
         if lie.needs_root && !is_root() || !stands(&healthy, lie.layer) || is_given {
             println!("skipped: {} is not put up here", lie.layer);
             continue;
@@ -129,11 +126,7 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
                 assert!(lie.layer.is_required() || lie.needs_root, "{}: {error}", lie.layer);
             }
             Ok(pool) => {
-                println!(
-                    "{}: {:?}",
-                    lie.layer,
-                    pool.layers().iter().find(|status| status.layer == lie.layer)
-                );
+                println!("{}: {:?}", lie.layer, hostile::status(&pool, lie.layer));
                 if stands(&pool, lie.layer) && stands_in_truth(&pool, lie.layer) {
                     println!("{}: stands all the same", lie.layer);
                     return;
@@ -226,7 +219,7 @@ fn limits_of_speculation_are_asked_for_or_not() {
     let detail = |speculation: Speculation, layer: Layer| {
         let config = PoolConfig { speculation, ..PoolConfig::new(hostile::worker(), 1) };
         let pool = Pool::start(config).unwrap();
-        pool.layers().iter().find(|status| status.layer == layer).unwrap().detail.clone()
+        hostile::status(&pool, layer).detail
     };
     for layer in [Layer::StoreBypass, Layer::IndirectBranches, Layer::CoreScheduling] {
         let asked = Speculation {
@@ -269,7 +262,7 @@ fn a_machine_without_limits_of_speculation_says_so() {
                     .into_iter()
                     .zip(expected)
                 {
-                    let status = pool.layers().iter().find(|status| status.layer == layer).unwrap();
+                    let status = hostile::status(&pool, layer);
                     assert_eq!((status.active, &*status.detail), (false, expected), "{layer}");
                 }
                 assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));

@@ -1,44 +1,21 @@
 //! Hosts that lack a layer: it is reported by name, accepted only by name, and its absence has an effect.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-use std::thread;
 
 use antares_pool::{Layer, Pool, PoolError, Verdict};
 
-#[path = "hostile/pool.rs"]
-mod hostile;
+use crate::{
+    hostile::{self, attempt, is_violation, start},
+    layers::{lie, where_it_is_reported},
+};
 
-use hostile::{attempt, is_violation, start};
-
-/// Runs `test` in a thread in which system call `number` fails with `errno`, also for everything that the
-/// thread starts: a pool's thread, its zygote, its workers.
+/// Runs `test` where system call `number` fails with `errno`.
 fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-            let errno = libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
-            let mut program = [
-                instruction(0x20, 0, 0, 0),
-                instruction(0x15, 0, 1, u32::try_from(number).unwrap()),
-                instruction(0x06, 0, 0, errno),
-                instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
-            ];
-            let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-            // SAFETY: the arguments are numbers.
-            assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-            // SAFETY: the kernel copies 4 instructions from `program`, which has that many.
-            let answer =
-                unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
-            assert_eq!(answer, 0);
-            test();
-        });
-    });
+    where_it_is_reported(&lie(Layer::Seccomp, number, None), errno, test);
 }
 
 /// Whether `layer` is active, with its detail.
 fn status(pool: &Pool, layer: Layer) -> (bool, String) {
-    let found = pool.layers().iter().find(|status| status.layer == layer).unwrap();
-    (found.active, found.detail.clone())
+    let found = hostile::status(pool, layer);
+    (found.active, found.detail)
 }
 
 #[test]

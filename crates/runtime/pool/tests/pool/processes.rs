@@ -1,11 +1,27 @@
 //! Processes of a pool as seen from outside.
 
-use std::{collections::BTreeSet, fs, thread, time::Instant};
+use std::{collections::BTreeSet, env, fs, process::Command, thread, time::Instant};
 
 use antares_pool::Pool;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::hostile::PATIENCE;
+
+/// Set in the separate process in which a test runs itself.
+pub(crate) const ALONE: &str = "ANTARES_TEST_ALONE";
+
+/// Runs `body` in a process that runs the test `test` only: concurrent tests open descriptors.
+pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    if env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(ALONE, "1").output();
+    let output = output.unwrap();
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    println!("{stdout}");
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stderr}");
+}
 
 /// Waits until `condition` holds.
 #[track_caller]

@@ -1,5 +1,4 @@
 //! Life cycle: deadlines, killed workers, zygotes and supervisors, and no leftovers.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
     fs,
@@ -14,16 +13,10 @@ use antares_pool::{
     job::{RunReport, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
 };
 
-#[path = "hostile/pool.rs"]
-mod hostile;
-#[path = "hostile/processes.rs"]
-mod processes;
-
-use hostile::{PATIENCE, attempt, job, send, start, worker};
-use processes::{children, eventually, kill, stat, zygote};
-
-/// Set in the separate process in which a test runs itself.
-const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
+use crate::{
+    hostile::{self, PATIENCE, assert_works, attempt, job, send, start, worker},
+    processes::{ALONE, alone, children, eventually, kill, stat, zygote},
+};
 
 /// Runs an attempt that does not end by itself, concurrently with `meanwhile`.
 fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<String> {
@@ -43,11 +36,6 @@ fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<St
 /// Whether the filters of the zygote, the load stage and the run stage are active.
 fn is_in_run_stage(worker: u32) -> bool {
     fs::read_to_string(format!("/proc/{worker}/status")).is_ok_and(|status| status.contains("filters:\t3"))
-}
-
-#[track_caller]
-fn assert_works(pool: &Pool) {
-    assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
 }
 
 #[test]
@@ -71,9 +59,7 @@ fn all_layers_stand_in_every_worker() {
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
             assert_eq!(field(set), "0000000000000000", "{set}");
         }
-        let is_user =
-            pool.layers().iter().any(|status| status.layer == Layer::UnprivilegedUser && status.active);
-        if is_user {
+        if hostile::status(&pool, Layer::UnprivilegedUser).active {
             assert!(!field("Uid").split('\t').any(|uid| uid == "0"), "{}", field("Uid"));
         }
         // When memory is out, it ends before its supervisor.
@@ -217,19 +203,6 @@ fn a_killed_zygote_is_replaced() {
     }
 }
 
-#[test]
-fn a_full_pool_is_busy_until_the_deadline() {
-    let pool = start(1, &[]).unwrap();
-    let verdict = during(&pool, "loop", |worker| {
-        let answer = send(&pool, &job("run", "nothing", &[]), Duration::from_millis(50));
-        assert!(matches!(answer, Err(PoolError::Busy { workers_max: 1 })), "{answer:?}");
-        assert_eq!(pool.stats().busy, 1);
-        kill(worker);
-    });
-    assert!(matches!(verdict, Verdict::WorkerLost { .. }));
-    assert_works(&pool);
-}
-
 /// The supervisor to be killed: starts two endless workers, and prints its zygote's and their process ids.
 fn live_until_killed() {
     let pool = start(2, &[]).unwrap();
@@ -245,12 +218,12 @@ fn live_until_killed() {
 
 #[test]
 fn a_killed_supervisor_leaves_nobody() {
-    if std::env::var_os(SUPERVISOR).is_some() {
+    if std::env::var_os(ALONE).is_some() {
         return live_until_killed();
     }
     let mut supervisor = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_killed_supervisor_leaves_nobody", "--nocapture"])
-        .env(SUPERVISOR, "1")
+        .args(["--exact", "life::a_killed_supervisor_leaves_nobody", "--nocapture"])
+        .env(ALONE, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -267,41 +240,24 @@ fn a_killed_supervisor_leaves_nobody() {
 }
 
 #[test]
-fn a_dropped_pool_leaves_nobody() {
-    let pool = start(1, &[]).unwrap();
-    let zygote = zygote(&pool);
-    assert_works(&pool);
-    drop(pool);
-    assert_eq!(stat(zygote), None);
-}
-
-#[test]
 fn two_hundred_runs_leave_nothing_behind() {
-    // Needs a separate process, because concurrent tests open descriptors.
-    let test = "two_hundred_runs_leave_nothing_behind";
-    if std::env::var_os(SUPERVISOR).is_none() {
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test])
-            .env(SUPERVISOR, "1")
-            .status();
-        assert!(status.unwrap().success());
-        return;
-    }
-    let pool = start(2, &[]).unwrap();
-    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
-    let zygote = zygote(&pool);
-    let round = |count: u32| {
-        for index in 0..count {
-            let name = ["nothing", "segv", "socket", "panic"][usize::try_from(index % 4).unwrap()];
-            attempt(&pool, "run", name, &[]);
-        }
-        eventually("no workers", || children(zygote).is_empty() && pool.stats().busy == 0);
-    };
-    round(8);
-    let before = open();
-    round(200);
-    assert_eq!(open(), before);
-    assert_eq!(pool.stats().spawned_total, 208);
+    alone("life::two_hundred_runs_leave_nothing_behind", || {
+        let pool = start(2, &[]).unwrap();
+        let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+        let zygote = zygote(&pool);
+        let round = |count: u32| {
+            for index in 0..count {
+                let name = ["nothing", "segv", "socket", "panic"][usize::try_from(index % 4).unwrap()];
+                attempt(&pool, "run", name, &[]);
+            }
+            eventually("no workers", || children(zygote).is_empty() && pool.stats().busy == 0);
+        };
+        round(8);
+        let before = open();
+        round(200);
+        assert_eq!(open(), before);
+        assert_eq!(pool.stats().spawned_total, 208);
+    });
 }
 
 #[test]

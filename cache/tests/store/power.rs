@@ -1,16 +1,6 @@
 //! Tests of a cache under kills and power loss: at every moment of its writes, with any subset of the
 //! unsynced data lost, or none.
 
-#![allow(clippy::print_stdout, reason = "tests")]
-
-#[path = "disk/crash.rs"]
-mod crash;
-#[path = "disk/entries.rs"]
-mod entries;
-#[allow(dead_code, reason = "each test needs a part of it")]
-#[path = "disk/plan.rs"]
-mod plan;
-
 use std::{
     fs::{self, OpenOptions},
     io::Write as _,
@@ -20,30 +10,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_cache::{Cache, CacheConfig, Put, Space};
-use crash::{Loss, Trace};
-use entries::{content, key};
-use plan::Disk;
+use antares_cache::{Cache, Put};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
-const MIB: u64 = 1 << 20;
+use crate::{
+    crash::{Loss, Trace},
+    entries::{MIB, config, present, put},
+    plan::Disk,
+};
+
 /// Environment variable of the child whose operations are recorded: its budget and its folder.
 const CHILD: &str = "ANTARES_CACHE_POWER_CHILD";
 /// Power cuts per recording in `make test`; override with `ANTARES_POWER_CUTS`.
-const CUTS: usize = 150;
+const CUTS: usize = 100;
 /// Entries that the child stores.
 const ENTRIES: usize = 48;
-
-fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
-    CacheConfig {
-        allow_any_filesystem: true,
-        free_bytes_min: 0,
-        rebuild_bytes_min: 0,
-        page_cache_bytes: MIB,
-        ..CacheConfig::new(dir, budget_bytes)
-    }
-}
 
 /// Stores entries in two passes, with a rebuild in each, and records each acknowledged one.
 fn be_the_child(order: &str) {
@@ -56,8 +38,7 @@ fn be_the_child(order: &str) {
         let budget_bytes = budget_bytes.parse().expect("a number");
         let cache = Cache::open(config(&folder.join("cache"), budget_bytes)).expect("the cache opens");
         for number in numbers.by_ref().take(ENTRIES / 2) {
-            let put = cache.put(Space::Artifact, key(number), &content(number)).expect("any key");
-            assert_eq!(put, Put::Stored, "{:?}", cache.stats());
+            assert_eq!(put(&cache, number), Put::Stored, "{:?}", cache.stats());
             acknowledged.write_all(&[u8::try_from(number).expect("few")]).expect("written");
             if number % 16 == 11 {
                 // Another rebuild may be in progress.
@@ -99,15 +80,9 @@ fn survives(folder: &Path, budget_bytes: u64, what: &str) -> Seen {
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     let slowest = started.elapsed();
     assert!(slowest < Duration::from_secs(5), "{what}: opening took {slowest:?}");
-    let is_there = |number| match cache.get(Space::Artifact, key(number)) {
-        Some(bytes) => {
-            assert!(bytes == content(number), "{what}: wrong bytes for entry {number}");
-            true
-        }
-        None => false,
-    };
+    let is_there = |number| present(&cache, number, what);
     let lost = acknowledged.iter().filter(|number| !is_there(u64::from(**number))).count() as u64;
-    assert_eq!(cache.put(Space::Artifact, key(200), &content(200)).expect("any key"), Put::Stored, "{what}");
+    assert_eq!(put(&cache, 200), Put::Stored, "{what}");
     assert!(is_there(200), "{what}: {:?}", cache.stats());
     cache.sweep();
     assert_eq!(cache.sweep(), 0, "{what}: one sweep leaves no orphan");
@@ -155,7 +130,7 @@ fn cuts(test: &str, budget_bytes: u64) -> Option<Seen> {
 
 #[test]
 fn what_was_acknowledged_survives_a_power_loss_at_any_moment() {
-    let name = "what_was_acknowledged_survives_a_power_loss_at_any_moment";
+    let name = "power::what_was_acknowledged_survives_a_power_loss_at_any_moment";
     if let Some(seen) = cuts(name, 1 << 40) {
         assert_eq!(seen.lost, 0);
     }
@@ -163,5 +138,5 @@ fn what_was_acknowledged_survives_a_power_loss_at_any_moment() {
 
 #[test]
 fn a_power_loss_while_entries_are_evicted_leaves_a_cache_that_works() {
-    cuts("a_power_loss_while_entries_are_evicted_leaves_a_cache_that_works", MIB);
+    cuts("power::a_power_loss_while_entries_are_evicted_leaves_a_cache_that_works", MIB);
 }

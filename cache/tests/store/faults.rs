@@ -1,13 +1,5 @@
 //! Tests of a cache on a disk that fails or is full: at each operation in turn, once or permanently.
 
-#![allow(clippy::print_stdout, reason = "tests")]
-
-#[path = "disk/entries.rs"]
-mod entries;
-#[allow(dead_code, reason = "each test needs a part of it")]
-#[path = "disk/plan.rs"]
-mod plan;
-
 use std::{
     collections::BTreeSet,
     path::Path,
@@ -16,27 +8,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_cache::{Cache, CacheConfig, CacheState, Put, Space};
-use entries::{content, key};
-use plan::{
-    Disk, EACCES, EDQUOT, EIO, EMFILE, ENOSPC, EROFS, FOR_GOOD, NAMES, OPENS, RANGES, READS, SYNCS, WRITES,
-};
+use antares_cache::{Cache, CacheConfig, CacheState, Put};
 use tempfile::TempDir;
 
-const MIB: u64 = 1 << 20;
+use crate::{
+    entries::{self, MIB, present},
+    plan::{
+        Disk, EACCES, EDQUOT, EIO, EMFILE, ENOSPC, EROFS, FOR_GOOD, NAMES, OPENS, RANGES, READS, SYNCS,
+        WRITES,
+    },
+};
+
 /// Environment variable of the child that runs under the interposer: its folder.
 const CHILD: &str = "ANTARES_CACHE_FAULTS_CHILD";
 /// How long a cache may take to recover after the disk does.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
 fn config(dir: &Path) -> CacheConfig {
-    CacheConfig {
-        allow_any_filesystem: true,
-        free_bytes_min: 0,
-        rebuild_bytes_min: 0,
-        page_cache_bytes: MIB,
-        ..CacheConfig::new(dir, 64 * MIB)
-    }
+    entries::config(dir, 64 * MIB)
 }
 
 /// A cache under the interposer, and the entries that it acknowledged.
@@ -49,7 +38,7 @@ impl Kept {
     /// Puts an entry; returns whether it was stored.
     #[track_caller]
     fn put(&mut self, number: u64, what: &str) -> bool {
-        match self.cache.put(Space::Artifact, key(number), &content(number)).expect("any key") {
+        match entries::put(&self.cache, number) {
             Put::Stored | Put::AlreadyThere => self.stored.insert(number) | true,
             Put::Rejected(_) => {
                 assert!(!self.stored.contains(&number) || !what.is_empty());
@@ -71,14 +60,7 @@ impl Kept {
     /// Number of acknowledged entries that exist; panics on wrong bytes.
     #[track_caller]
     fn present(&self, what: &str) -> usize {
-        let is_there = |number: &&u64| match self.cache.get(Space::Artifact, key(**number)) {
-            Some(bytes) => {
-                assert!(bytes == content(**number), "{what}: wrong bytes for entry {number}");
-                true
-            }
-            None => false,
-        };
-        self.stored.iter().filter(is_there).count()
+        self.stored.iter().filter(|number| present(&self.cache, **number, what)).count()
     }
 }
 
@@ -144,7 +126,12 @@ fn under_the_disk(test: &str, rounds: impl FnOnce(&Disk, &Path)) {
     said.lines()
         .filter(|line| line.contains("lost") || line.contains("rounds"))
         .for_each(|line| println!("{line}"));
-    assert!(child.status.success(), "{:?}\n{said}\n{}", child.status, String::from_utf8_lossy(&child.stderr));
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{:?}\n{said}\n{}",
+        child.status,
+        String::from_utf8_lossy(&child.stderr)
+    );
 }
 
 /// Step between two failing operations, and the number of failures; every operation with
@@ -171,21 +158,24 @@ fn each(disk: &Disk, folder: &Path, faults: (u64, u64)) {
 
 #[test]
 fn a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored() {
-    under_the_disk("a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored", |disk, folder| {
-        each(disk, folder, (WRITES | NAMES, ENOSPC));
-    });
+    under_the_disk(
+        "faults::a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored",
+        |disk, folder| {
+            each(disk, folder, (WRITES | NAMES, ENOSPC));
+        },
+    );
 }
 
 #[test]
 fn a_write_or_sync_that_fails_is_never_taken_for_done() {
-    under_the_disk("a_write_or_sync_that_fails_is_never_taken_for_done", |disk, folder| {
+    under_the_disk("faults::a_write_or_sync_that_fails_is_never_taken_for_done", |disk, folder| {
         each(disk, folder, (WRITES | SYNCS | RANGES | NAMES, EIO));
     });
 }
 
 #[test]
 fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
-    under_the_disk("a_read_that_fails_at_the_start_costs_misses_and_no_more", |disk, folder| {
+    under_the_disk("faults::a_read_that_fails_at_the_start_costs_misses_and_no_more", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
         let open = || Cache::open(config(dir.path()));
         let mut kept = Kept { cache: open().expect("the cache opens"), stored: BTreeSet::new() };
@@ -221,7 +211,7 @@ fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
 /// A volume that is full, read-only or failing may recover; a directory that is not ours needs an operator.
 #[test]
 fn a_volume_that_fails_at_the_start_is_waited_for() {
-    under_the_disk("a_volume_that_fails_at_the_start_is_waited_for", |disk, folder| {
+    under_the_disk("faults::a_volume_that_fails_at_the_start_is_waited_for", |disk, folder| {
         for errno in [EIO, ENOSPC, EDQUOT, EROFS, EACCES] {
             let (dir, what) = (TempDir::new_in(folder).expect("a folder"), format!("error {errno}"));
             disk.fail(WRITES | NAMES, 1, FOR_GOOD, errno);
@@ -244,7 +234,7 @@ fn a_volume_that_fails_at_the_start_is_waited_for() {
 /// Inspecting files needs descriptors. Running out of them is no damage.
 #[test]
 fn a_process_without_descriptors_keeps_its_store() {
-    under_the_disk("a_process_without_descriptors_keeps_its_store", |disk, folder| {
+    under_the_disk("faults::a_process_without_descriptors_keeps_its_store", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
         let mut kept = Kept {
             cache: Cache::open(config(dir.path())).expect("the cache opens"),
@@ -272,7 +262,7 @@ fn a_process_without_descriptors_keeps_its_store() {
 #[test]
 fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() {
     under_the_disk(
-        "after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew",
+        "faults::after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew",
         |disk, folder| {
             for (first, is_restarted) in (1..=6).flat_map(|first| [(first, false), (first, true)]) {
                 let what = format!("sync {first}, restarted: {is_restarted}");
@@ -304,7 +294,7 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
 /// upkeep thread.
 #[test]
 fn a_rebuild_that_fails_anywhere_leaves_the_store_in_use() {
-    under_the_disk("a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {
+    under_the_disk("faults::a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
         let mut kept = Kept {
             cache: Cache::open(config(dir.path())).expect("the cache opens"),

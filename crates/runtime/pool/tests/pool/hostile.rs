@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Layer, Pool, PoolConfig, PoolError, Sealed, Verdict,
+    Layer, LayerStatus, Pool, PoolConfig, PoolError, Sealed, Verdict,
     job::{RunJob, RunReport, Tier},
 };
 
@@ -73,4 +73,15 @@ pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) 
 /// Whether the kernel killed the worker for its system call.
 pub(crate) fn is_violation(verdict: &Verdict<String>) -> bool {
     matches!(verdict, Verdict::SandboxViolation { .. })
+}
+
+/// The pool goes on.
+#[track_caller]
+pub(crate) fn assert_works(pool: &Pool) {
+    assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+}
+
+/// What the pool says of a layer.
+pub(crate) fn status(pool: &Pool, layer: Layer) -> LayerStatus {
+    pool.layers().iter().find(|status| status.layer == layer).unwrap().clone()
 }

@@ -1,11 +1,9 @@
 //! Kills workers and zygotes at random while callers of several tenants work. There must be no wrong answer, no
 //! more lost jobs than kills explain, and no leftovers.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
     collections::BTreeSet,
     fs,
-    process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -14,18 +12,11 @@ use std::{
 use antares_pool::{Pool, PoolError, Sealed, Verdict};
 use rustix::process::{Signal, kill_process};
 
-#[path = "hostile/pool.rs"]
-#[expect(dead_code, reason = "other tests say more to it")]
-mod hostile;
-#[path = "hostile/processes.rs"]
-#[expect(dead_code, reason = "other tests ask more of it")]
-mod processes;
+use crate::{
+    hostile::{PATIENCE, job, start},
+    processes::{alone, children, eventually, pid, zygote},
+};
 
-use hostile::{PATIENCE, job, start};
-use processes::{children, eventually, pid, zygote};
-
-/// Set in the separate process in which a test runs itself, because other tests open descriptors.
-const ALONE: &str = "ANTARES_TEST_ALONE";
 const TENANTS: [&str; 4] = ["a", "b", "c", "d"];
 /// One in this many kills is a zygote's.
 const ZYGOTE_ONE_IN: u64 = 20;
@@ -142,23 +133,13 @@ fn storm(kills: u64, seed: u64) {
     assert!(children(std::process::id()).is_empty());
 }
 
-/// Runs `test` of this file in a separate process.
-fn alone(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let status = command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(ALONE, "1").status();
-    assert!(status.unwrap().success());
-}
-
 #[test]
 fn a_hundred_kills_cost_no_more_than_their_own_jobs() {
-    alone("a_hundred_kills_cost_no_more_than_their_own_jobs", || storm(100, 7));
+    alone("storm::a_hundred_kills_cost_no_more_than_their_own_jobs", || storm(100, 7));
 }
 
 #[test]
 #[ignore = "takes most of a minute"]
 fn a_thousand_kills_cost_no_more_than_their_own_jobs() {
-    alone("a_thousand_kills_cost_no_more_than_their_own_jobs", || storm(1_000, 11));
+    alone("storm::a_thousand_kills_cost_no_more_than_their_own_jobs", || storm(1_000, 11));
 }

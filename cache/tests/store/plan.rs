@@ -48,7 +48,7 @@ impl Disk {
     /// Builds the interposer, without faults.
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../cache/tests/disk/disk.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../cache/tests/store/disk.c");
         let library = folder.path().join("disk.so");
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");

@@ -1,5 +1,4 @@
 //! Workers that lie: their reports are not used, they end, and another tenant's next job succeeds.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +17,7 @@ use antares_pool::{
 };
 use bytes::Bytes;
 
-#[path = "../examples/lying-worker/lies.rs"]
+#[path = "../../examples/lying-worker/lies.rs"]
 #[allow(dead_code, reason = "what the worker says is its own")]
 mod lies;
 

@@ -1,15 +1,10 @@
 //! Control groups of workers: missing ones, fake ones, and with `ANTARES_TEST_CGROUP` real ones.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-#![allow(dead_code, reason = "other tests need more of what they share")]
 
 use std::{env, fs, path::Path, time::Instant};
 
 use antares_pool::{GroupConfig, Layer, LayerStatus, Pool, PoolConfig, Verdict};
 
-#[path = "hostile/pool.rs"]
-mod hostile;
-
-use hostile::{attempt, worker};
+use crate::hostile::{self, attempt, worker};
 
 /// Memory limit of a worker in these tests: less than a compile child may put into memory files (a twelfth of 1
 /// GiB in each).
@@ -21,7 +16,7 @@ fn start(folder: &Path) -> Pool {
 }
 
 fn status(pool: &Pool) -> LayerStatus {
-    pool.layers().iter().find(|status| status.layer == Layer::ControlGroup).unwrap().clone()
+    hostile::status(pool, Layer::ControlGroup)
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! Reused workers: which jobs share one, when it is replaced, and the cost of its end.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
     collections::BTreeSet,
@@ -9,18 +8,10 @@ use std::{
 use antares_pool::{Pool, PoolConfig, Reuse, Sealed, Verdict, job::RunJob};
 use rustix::process::{Signal, kill_process};
 
-#[path = "hostile/pool.rs"]
-mod hostile;
-#[path = "hostile/processes.rs"]
-mod processes;
-
-use hostile::{PATIENCE, attempt, job, send, start, worker};
-use processes::{children, eventually, kill, pid, zygote};
-
-#[track_caller]
-fn assert_works(pool: &Pool) {
-    assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
-}
+use crate::{
+    hostile::{self, PATIENCE, assert_works, attempt, job, send, start, worker},
+    processes::{children, eventually, kill, pid, zygote},
+};
 
 /// Runs a job in a worker that offers reuse. Returns the workers that exist afterwards.
 #[track_caller]
