@@ -9,8 +9,6 @@ cluster="$("$here/tools.sh" cluster)"
 helm="$("$here/tools.sh" helm)"
 crds="$("$here/tools.sh" crds)"
 python="$("$here/tools.sh" python)"
-# For the keys of the walk; without it the walk is skipped.
-target=${CARGO_TARGET_DIR:-$here/../../target}
-antares="$({ find "$target/debug" "$target/release" -maxdepth 1 -name antares -type f -printf '%T@ %p\n' 2>/dev/null || true; } |
-    sort -rn | head -n 1 | cut -d ' ' -f 2)"
-exec "$python" "$here/k8s.py" "$cluster" "$helm" "$crds" "$here/../../helm/antares" "$antares"
+# shellcheck source=deploy/check/built.sh
+. "$here/built.sh"
+exec "$python" "$here/k8s.py" "$cluster" "$helm" "$crds" "$here/../../helm/antares" "$(newest antares)"
