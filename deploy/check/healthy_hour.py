@@ -76,17 +76,8 @@ def test_of(series, labels):
         inputs.append({"series": f"{name}{{{text}}}", "values": " ".join(f"{value:.10g}" for value in values)})
     # Series of ALERTS that were there at any time.
     fired = 'count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1h]))'
-    return {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": f"{STEP_S}s",
-        "tests": [
-            {
-                "interval": f"{STEP_S}s",
-                "input_series": inputs,
-                "promql_expr_test": [{"expr": fired, "eval_time": "1h", "exp_samples": []}],
-            }
-        ],
-    }
+    case = {"interval": f"{STEP_S}s", "input_series": inputs, "promql_expr_test": [{"expr": fired, "eval_time": "1h", "exp_samples": []}]}
+    return {"rule_files": [str(RULES)], "evaluation_interval": f"{STEP_S}s", "tests": [case]}
 
 
 def fired_in(series, labels):

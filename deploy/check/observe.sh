@@ -79,4 +79,4 @@ export GRPCURL ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$
 python3 "$here/dashboard.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh" "${@:2}"
 # An hour of it in simulated time.
 python3 "$here/healthy_hour.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh"
-"$("$here/tools.sh" python)" "$here/outages.py"
+python3 "$here/outages.py"
