@@ -47,20 +47,15 @@ conforms() {
     ! grep -q '^Summary: 0 resources' "$scratch/conforms"
 }
 
-# binary NAME: the newest build of a service, if there is one.
-binary() {
-    local target=${CARGO_TARGET_DIR:-$root/target}
-    # Folders that are not there are no error.
-    { find "$target/debug" "$target/release" -maxdepth 1 -name "$1" -type f -printf '%T@ %p\n' 2>/dev/null || true; } |
-        sort -rn | head -n 1 | cut -d ' ' -f 2
-}
+# shellcheck source=deploy/check/built.sh
+. "$here/built.sh"
 
 check_configs() {
     local values=$1 role path service name command
     "$python" "$here/rendered_config.py" "$scratch/rendered.yaml" "$scratch" >"$scratch/configs"
     while read -r role path; do
         if [[ $role == server ]]; then name=antares command=(serve); else name="antares-$role-svc" command=(); fi
-        service="$(binary "$name")"
+        service="$(newest "$name")"
         if [[ -n $service ]]; then
             check "$values: $name --check-config" "$service" "${command[@]}" --config "$path" --check-config
         else
@@ -87,7 +82,7 @@ check "values.schema.json has the keys of the configuration" "$python" "$here/co
 "$python" "$here/walk.py" values >"$scratch/first-cluster.yaml"
 check "README.md has the values of values.yaml" "$python" "$here/values_table.py" "$chart" --check
 for test in test_chart test_odd_values test_foreign_clusters test_config_keys test_pod_security test_images test_release test_healthy_hour test_walk; do
-    check "$test" env HELM="$helm" GOFAKES3="$gofakes3" ANTARES="$(binary antares)" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
+    check "$test" env HELM="$helm" GOFAKES3="$gofakes3" ANTARES="$(newest antares)" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
 done
 for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml "$scratch/first-cluster.yaml"; do
     name="${values#"$chart"/}" name="${name#"$scratch"/}"

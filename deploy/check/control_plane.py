@@ -3,15 +3,14 @@ the kubelets. Its certificates, its data and its logs are in one folder; `stop` 
 """
 
 import json
-import os
 import pathlib
 import signal
-import socket
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
+
+from waiting import free_ports, wait
 
 # How long a part may take to be ready, seconds: machines may be several times slower than ours.
 START_MAX = 300
@@ -37,27 +36,9 @@ class Refused(Exception):
         self.message = message
 
 
-def free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return [held.getsockname()[1] for held in sockets]
-    finally:
-        for held in sockets:
-            held.close()
-
-
 def wait_for(what, condition, seconds=START_MAX):
-    """Asks until the condition holds, and returns what it gave; says what was missing if it never does."""
-    deadline = time.monotonic() + seconds
-    while True:
-        last = condition()
-        if last:
-            return last
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds} s")
-        time.sleep(0.1)
+    """What the condition gave; says what was missing if it never holds."""
+    return wait(condition, seconds, what)
 
 
 class ControlPlane:

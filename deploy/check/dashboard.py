@@ -21,7 +21,6 @@ nothing but Python's own library. Exits with 1 and a list of what is wrong.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -29,7 +28,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,6 +38,7 @@ import urllib.request
 
 import neighbours
 import scraping
+from waiting import free_port, wait
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 ROOT = DEPLOY.parent
@@ -164,23 +163,17 @@ def run_promtool(findings):
     ):
         promtool(arguments, findings)
     # The same on the series that each way of scraping makes.
-    tests = (PROMETHEUS / "antares.rules.test.yml").read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory(prefix="antares-rules-") as folder:
-        shutil.copy(PROMETHEUS / "antares.rules.yml", folder)
-        for way, labels in scraping.WAYS.items():
-            path = pathlib.Path(folder) / f"{way}.test.yml"
-            path.write_text(scraping.series_of(tests, labels), encoding="utf-8")
-            promtool(["test", "rules", path], findings)
+    tests = (PROMETHEUS / "antares.rules.test.yml").read_text(encoding="utf-8").replace("antares.rules.yml", str(PROMETHEUS / "antares.rules.yml"))
+    for way, labels in scraping.WAYS.items():
+        words = scraping.promtool(scraping.series_of(tests, labels))
+        findings.expect(not words, f"promtool test rules, {way}: {words}")
 
 
 def check_neighbours(findings):
     """Panels tell of our processes and calls alone, in each way of scraping."""
     panels = {panel["title"]: filled_in(panel["targets"][0]["expr"]) for panel in panels_of(dashboards()["antares-overview.json"]) if panel["targets"]}
-    with tempfile.TemporaryDirectory(prefix="antares-neighbours-") as folder:
-        path = pathlib.Path(folder, "neighbours.test.yml")
-        # JSON is YAML.
-        path.write_text(json.dumps(neighbours.test_of(panels)), encoding="utf-8")
-        promtool(["test", "rules", path], findings)
+    words = scraping.promtool(neighbours.test_of(panels))
+    findings.expect(not words, f"promtool test rules, neighbours: {words}")
 
 
 def promtool(arguments, findings):
@@ -343,32 +336,6 @@ class Prometheus:
 
     def alerts(self):
         return self.rules("alert")
-
-
-def free_port():
-    return free_ports(1)[0]
-
-
-def free_ports(count):
-    """Ports that nobody listens on, each another one: all are taken at once."""
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-
-
-def wait(condition, seconds, what):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return
-        except OSError:
-            # Not listening, or not ready.
-            pass
-        time.sleep(0.1)
-    raise TimeoutError(f"{what} within {seconds} s")
 
 
 # ---- what only a running service can show

@@ -1,10 +1,10 @@
 """Fires the alerts on real services: breaks one thing after the other and waits until a real Prometheus says that the alert
 for it is firing.
 
-Usage: drill.py FOLDER      the folder of the antares-* binaries
+Usage: drill.py FOLDER [STEP...]      where `cargo build --workspace` puts programs; some steps want those of the tests
 
 A compiler and a runner service run with one worker each; other processes run where Landlock is missing, with a small queue, with certificates
-and keys that change, and on a small volume. The rules are those of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
+and keys that change, on a small volume, and with a compiler that fails and little room for uploads. The rules are those of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
 prometheus on the PATH, and root: workers have another user, and the cache a file system of its own.
 
 At the end everything is mended, and no alert is left.
@@ -35,15 +35,16 @@ import time
 import urllib.request
 
 import dashboard
+from waiting import free_port, free_ports, wait
 
 NOT_DRILLED = {
     # mistakes
-    "AntaresWorkersUnfenced", "AntaresCacheBlobs", "AntaresProfileMismatch", "AntaresCodeRefused", "AntaresCompilesDiffer",
-    "AntaresCompilesFail", "AntaresPanics", "AntaresTaskEnds", "AntaresUnproved", "AntaresWildFault", "AntaresWrongCode",
+    "AntaresWorkersUnfenced", "AntaresCacheBlobs", "AntaresProfileMismatch", "AntaresCompilesDiffer", "AntaresPanics", "AntaresTaskEnds",
+    "AntaresWildFault", "AntaresWrongCode",
     # what no service here can be brought to
     "AntaresWorkersUnseen", "AntaresCacheCorrupt", "AntaresCacheSetAside",
     # it takes too many, or too long
-    "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost", "AntaresSharedTierWritesDropped",
+    "AntaresAuditLost", "AntaresLogLost", "AntaresSharedTierWritesDropped",
 }
 # What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.
 WINDOWS = {"5m": "10s", "10m": "30s", "15m": "30s", "30m": "30s", "1h": "30s", "6h": "30s", "3d": "30s", "7d": "1h"}
@@ -52,6 +53,8 @@ READY_DEADLINE_S = 60
 # RISC-V: a jump to itself; and li a7, 93; ecall, an exit.
 ENDLESS = [0x0000006F]
 EXIT = [0x05D00893, 0x00000073]
+# ld a1, 8(sp); slli a1, a1, 20; ld a1, 0(a1); exit: an address that is not known to be good.
+LOAD = [0x00813583, 0x01459593, 0x0005B583, *EXIT]
 
 
 def short_rules():
@@ -100,8 +103,8 @@ class Service:
 
     def __init__(self, drill, name, command, config, preexec=None, environment=None, is_whole=True, listen=""):
         self.drill, self.name, self.command, self.preexec = drill, name, command, preexec
-        self.environment, self.is_whole = environment or {}, is_whole
-        self.grpc, self.metrics = dashboard.free_port(), dashboard.free_port()
+        self.environment, self.is_whole, self.last_words = environment or {}, is_whole, []
+        self.grpc, self.metrics = free_ports(2)
         self.path = drill.folder / f"{name}.toml"
         text = f'[listen]\naddress = "127.0.0.1:{self.grpc}"\n{listen}[metrics]\naddress = "127.0.0.1:{self.metrics}"\n{config}'
         self.path.write_text(text, encoding="utf-8")
@@ -109,11 +112,10 @@ class Service:
 
     def start(self):
         with (self.drill.folder / f"{self.name}.log").open("a", encoding="utf-8") as log:
-            command = [str(self.drill.binaries / self.command[0]), *self.command[1:], "--config", str(self.path)]
+            command = [str(self.drill.binaries / self.command[0]), *self.command[1:], "--config", str(self.path), *self.last_words]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.preexec, env=os.environ | self.environment)
         try:
-            # One that begins with a failure serves its metrics alone.
-            dashboard.wait(self.is_healthy if self.is_whole else self.has_metrics, READY_DEADLINE_S, f"{self.name} is not healthy")
+            wait(self.answers, READY_DEADLINE_S, f"{self.name} is not healthy")
         except TimeoutError:
             print(self.log(), file=sys.stderr)
             raise
@@ -121,20 +123,21 @@ class Service:
     def log(self):
         return (self.drill.folder / f"{self.name}.log").read_text(encoding="utf-8")[-2000:]
 
-    def is_healthy(self):
+    def answers(self):
         if self.process.poll() is not None:
             raise RuntimeError(f"{self.name} ended: {self.log()}")
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/healthz", timeout=5) as answer:
-            return answer.status == 200
-
-    def has_metrics(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
+        # One that begins with a failure serves its metrics alone.
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/{'healthz' if self.is_whole else 'metrics'}", timeout=5) as answer:
             return answer.status == 200
 
     def stop(self, how=signal.SIGTERM):
         if self.process and self.process.poll() is None:
             self.process.send_signal(how)
             self.process.wait()
+
+    def restart(self, how=signal.SIGTERM):
+        self.stop(how)
+        self.start()
 
     def zygote(self):
         """The worker process that this one has started."""
@@ -173,14 +176,14 @@ class Drill:
         silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
         config += f'[trace]\nendpoint = "{silent}"\nsample_ratio = 0\n[profile_push]\notlp = true\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
-        self.node = dashboard.free_port()
+        self.node = free_port()
         config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:{self.node}"\n[quotas]\ncalls_max = 1\n[compiler]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
         # Where its workers are, until they are gone.
-        self.workers = folder / "workers"
-        self.workers.mkdir()
-        self.link_workers()
-        self.store = dashboard.free_port()
+        self.workers, self.failing = folder / "workers", folder / "failing"
+        self.link_workers(self.workers)
+        self.link_workers(self.failing, "failing-compiler")
+        self.store = free_port()
         small = "[compiler]\nscript_bytes_max = 524288\n"
         config = f'{cache}crowded"\n[shared]\nurl = "s3://drill"\n[trace]\nendpoint = "http://127.0.0.1:1"\n{small}[runner]\nworkers_max = 1\nqueue_max = 1\n'
         account = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.store}", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
@@ -199,14 +202,22 @@ class Drill:
         )
         config = f'{cache}narrow"\n{small}[runner]\nworkers_max = 1\n'
         self.narrow = Service(self, "narrow", ["antares", "serve"], config, listen="calls_max = 16\n")
-        self.services = [self.compiler, self.runner, self.degraded, self.crowded, self.doomed, self.full, self.narrow]
+        self.tuned = Service(self, "tuned", ["tuned-server"], f"{small}[tuned]\npartial_uploads_max = 2\nuploads_max = 100\n", environment={"ANTARES_WORKER_DIR": str(self.failing)})
+        self.tuned.command, self.tuned.last_words = [*self.tuned.command, "--listen", f"127.0.0.1:{self.tuned.grpc}"], ["--data", str(folder / "tuned")]
+        self.services = [self.compiler, self.runner, self.degraded, self.crowded, self.doomed, self.full, self.narrow, self.tuned]
         self.number = 0
         self.fired = set()
 
-    def link_workers(self):
-        for name in ("antares-run-worker", "antares-compile-worker"):
-            (self.workers / name).unlink(missing_ok=True)
-            (self.workers / name).symlink_to(self.binaries / name)
+    def link_workers(self, folder, compiler="antares-compile-worker"):
+        folder.mkdir(exist_ok=True)
+        for name, program in (("antares-run-worker", "antares-run-worker"), ("antares-compile-worker", compiler)):
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to(self.binaries / program)
+
+    def enlarge(self, option):
+        """The small volume, under the process that uses it."""
+        inside = ["nsenter", "--target", str(self.full.process.pid), "--mount"]
+        subprocess.run([*inside, "mount", "-o", f"remount,{option}", self.small], check=True)
 
     def script(self, words, tail=b""):
         self.number += 1
@@ -219,12 +230,20 @@ class Drill:
         command = [str(self.binaries / "antares"), "run", "--server", f"http://127.0.0.1:{server.grpc}", *options]
         return subprocess.Popen([*command, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def endless(self, deadline_ms):
-        limits = ["--deadline-ms", str(deadline_ms), "--max-cycles", "1000000000000"]
-        return self.run(self.script(ENDLESS), *limits)
+    def endless(self, deadline_ms, on=None):
+        return self.run(self.script(ENDLESS), "--deadline-ms", str(deadline_ms), "--max-cycles", "1000000000000", on=on)
+
+    def crowd(self, count, on):
+        """So many endless runs of a service at once, again and again meanwhile."""
+
+        def run_all():
+            for client in [self.endless(4000, on) for _ in range(count)]:
+                client.wait()
+
+        return going_on(run_all)
 
     def wait_for_run(self):
-        dashboard.wait(lambda: any(is_running(worker) for worker in self.runner.workers()), 20, "no worker runs")
+        wait(lambda: any(is_running(worker) for worker in self.runner.workers()), 20, "no worker runs")
 
     def signal_worker(self, how):
         """A run is under way, and its worker gets a signal."""
@@ -258,7 +277,7 @@ class Drill:
             return not left
 
         try:
-            dashboard.wait(have_fired, FIRING_DEADLINE_S, "all fire")
+            wait(have_fired, FIRING_DEADLINE_S, "all fire")
         except TimeoutError:
             raise TimeoutError(f"{', '.join(sorted(left))} does not fire within {FIRING_DEADLINE_S} s") from None
 
@@ -268,7 +287,7 @@ class Drill:
         def have_ended():
             return not {rule["name"] for rule in prometheus.alerts() if rule["state"] == "firing"} & set(names)
 
-        dashboard.wait(have_ended, FIRING_DEADLINE_S, f"{', '.join(names)} ends")
+        wait(have_ended, FIRING_DEADLINE_S, f"{', '.join(names)} ends")
         print(f"drill: {', '.join(names)} ends", flush=True)
 
 
@@ -336,6 +355,27 @@ def listening(port, answer):
         server.server_close()
 
 
+def open_calls(service, method, peer, tenants, message=b""):
+    """A connection of a peer with a call of each of these tenants, none of which ends. It reads no answer."""
+
+    def frame(kind, flags, stream, payload):
+        return struct.pack(">IBI", len(payload) << 8 | kind, flags, stream) + payload
+
+    def field(name, value):
+        return b"".join([b"\0", *(bytes([len(text)]) + text.encode() for text in (name, value))])
+
+    sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+    for number, tenant in enumerate(tenants):
+        head = {":method": "POST", ":scheme": "http", ":path": f"/antares.v1.{method}", ":authority": "drill", "te": "trailers"}
+        head |= {"content-type": "application/grpc", "antares-tenant": tenant}
+        stream = 2 * number + 1
+        sent += frame(1, 4, stream, b"".join(field(*pair) for pair in head.items()))
+        sent += frame(0, 0, stream, struct.pack(">BI", 0, len(message)) + message) if message else b""
+    connection = socket.create_connection(("127.0.0.1", service.grpc), 5, (peer, 0))
+    connection.sendall(sent)
+    return connection
+
+
 @contextlib.contextmanager
 def going_on(ask):
     """Asks again and again meanwhile."""
@@ -389,7 +429,7 @@ def lost_zygotes(drill, prometheus):
         zygote = drill.runner.zygote()
         os.kill(zygote, signal.SIGKILL)
         drill.run(drill.script(EXIT), "--tier", "interpreter").wait()
-        dashboard.wait(lambda zygote=zygote: drill.runner.zygote() not in (None, zygote), 20, "no new zygote")
+        wait(lambda zygote=zygote: drill.runner.zygote() not in (None, zygote), 20, "no new zygote")
     drill.expect(prometheus, "AntaresZygoteRestarts")
 
 
@@ -472,10 +512,31 @@ def many_connections(drill, prometheus):
             source = (f"127.0.0.{2 + number % 4}", 0)
             stack.enter_context(socket.create_connection(("127.0.0.1", drill.doomed.grpc), 5, source))
         drill.expect(prometheus, "AntaresConnectionsRefused", on=drill.doomed)
-    clients = [drill.run(drill.script(ENDLESS), "--deadline-ms", "4000", "--max-cycles", "1000000000000", on=drill.narrow) for _ in range(20)]
-    drill.expect(prometheus, "AntaresConnectionsRefused", on=drill.narrow)
-    for client in clients:
-        client.wait()
+    with drill.crowd(20, drill.narrow):
+        drill.expect(prometheus, "AntaresConnectionsRefused", on=drill.narrow)
+
+
+def many_calls(drill, prometheus):
+    """Two peers have all places of calls, and a third asks for some."""
+    with contextlib.ExitStack() as stack:
+        for peer, tenants in (("127.0.0.2", "aaaaaaaabbbb"), ("127.0.0.3", "aaaa"), ("127.0.0.4", "abcdefgh" * 8)):
+            stack.enter_context(open_calls(drill.narrow, "RunnerService/Execute", peer, tenants))
+        drill.expect(prometheus, "AntaresCallsRefused", on=drill.narrow)
+
+
+def open_uploads(drill, prometheus):
+    """More uploads at once than may be incomplete."""
+    # UploadRequest: its header, which has a digest and a size.
+    message = b"\x0a\x44\x0a\x40" + b"00" * 32 + b"\x10\x01"
+    with open_calls(drill.tuned, "CompilerService/Upload", "127.0.0.2", "a" * 40, message):
+        drill.expect(prometheus, "AntaresUploadsRefused", on=drill.tuned, reason="upload_bytes")
+
+
+def bad_compiler(drill, prometheus):
+    """A compile worker that emits a forbidden instruction, leaves out a check, or fails."""
+    for tail in (b"syscall", b"proved", b"fails"):
+        drill.run(drill.script(LOAD, tail), "--tier", "native", on=drill.tuned).wait()
+    drill.expect(prometheus, "AntaresCodeRefused", "AntaresUnproved", "AntaresCompilesFail", on=drill.tuned)
 
 
 def full_folder(drill, prometheus):
@@ -543,29 +604,24 @@ def no_compiler(drill, prometheus):
 
 def full_queue(drill, prometheus):
     """A run on the only worker, one that waits, and others that find no room; nobody takes their spans."""
-    clients = [drill.run(drill.script(ENDLESS), "--deadline-ms", "4000", "--max-cycles", "1000000000000", on=drill.crowded) for _ in range(12)]
-    drill.expect(prometheus, "AntaresTurnedAway", "AntaresSpansLost", on=drill.crowded)
-    for client in clients:
-        client.wait()
+    with drill.crowd(12, drill.crowded):
+        drill.expect(prometheus, "AntaresTurnedAway", "AntaresSpansLost", on=drill.crowded)
 
 
 def full_quota(drill, prometheus):
     """A tenant that may have one call has many."""
-    clients = [drill.run(drill.script(ENDLESS), "--deadline-ms", "4000", "--max-cycles", "1000000000000", on=drill.degraded) for _ in range(12)]
-    drill.expect(prometheus, "AntaresQuotaRefused", on=drill.degraded)
-    for client in clients:
-        client.wait()
+    with drill.crowd(12, drill.degraded):
+        drill.expect(prometheus, "AntaresQuotaRefused", on=drill.degraded)
 
 
 def absent_object_store(drill, prometheus):
-    """Nobody listens where the object store should be; and then somebody who refuses."""
+    """An object store that never answers; and then one that refuses."""
 
     def ask():
         drill.run(drill.script(EXIT), "--tier", "native", on=drill.crowded).wait()
 
-    for _ in range(5):
-        ask()
-    drill.expect(prometheus, "AntaresSharedTierAway")
+    with socket.create_server(("127.0.0.1", drill.store), backlog=4096), going_on(ask):
+        drill.expect(prometheus, "AntaresSharedTierAway")
     with listening(drill.store, lambda request, body: (403, {})), going_on(ask):
         drill.expect(prometheus, "AntaresSharedTierRefused")
 
@@ -592,15 +648,14 @@ def useless_key_sets(drill, prometheus):
 
 
 def small_volume(drill, prometheus):
-    """A store on a file system without room from the start; then on one that takes no file, until it is larger; and it starts again and again."""
+    """A store on a file system without room until it is larger; then on one that takes no file, until it may; and it starts again and again."""
     drill.expect(prometheus, "AntaresNotServing", on=drill.full)
-    for options in (b"size=96m", b"size=96m", b"size=96m", b"size=96m", b"size=96m,nr_inodes=2"):
-        drill.full.preexec = lambda options=options: with_small_volume(drill.small, options)
-        drill.full.stop()
-        drill.full.start()
-    drill.expect(prometheus, "AntaresCacheUnavailable", "AntaresRestarts", on=drill.full)
-    inside = ["nsenter", "--target", str(drill.full.process.pid), "--mount"]
-    subprocess.run([*inside, "mount", "-o", "remount,nr_inodes=4096", drill.small], check=True)
+    drill.enlarge("size=96m")
+    drill.expect_end(prometheus, "AntaresNotServing")
+    drill.full.preexec = lambda: with_small_volume(drill.small, b"size=96m,nr_inodes=2")
+    with going_on(drill.full.restart):
+        drill.expect(prometheus, "AntaresCacheUnavailable", "AntaresRestarts", on=drill.full)
+    drill.enlarge("nr_inodes=4096")
     drill.expect_end(prometheus, "AntaresNotServing", "AntaresCacheUnavailable")
 
 
@@ -633,13 +688,13 @@ def mended(drill, prometheus):
     drill.degraded.preexec = None
     drill.full.preexec = lambda: with_small_volume(drill.small)
     drill.degraded.path.write_text(drill.degraded.path.read_text(encoding="utf-8").replace("/dev/full", str(drill.folder / "audit")), encoding="utf-8")
-    drill.link_workers()
+    for folder in (drill.workers, drill.failing):
+        drill.link_workers(folder)
     missing = "<Error><Code>NoSuchKey</Code></Error>"
     with listening(drill.store, lambda request, body: (200, {}) if request.command == "PUT" else (404, missing)):
         for service in drill.services:
             service.is_whole = True
-            service.stop(signal.SIGKILL)
-            service.start()
+            service.restart(signal.SIGKILL)
         drill.expect_end(prometheus, *drill.fired)
 
 
@@ -656,6 +711,8 @@ STEPS = {
     busy_workers: [], violation: ["a worker violated the sandbox policy"], lost_workers: ["workers die"], lost_zygotes: [], full_compiles: [],
     compile_queue: [], full_folder: [],
     used_up_budget: ["the store's budget is used up", "other room is used up (bytes, uploads, downloads, operations, pins, workers, places of a peer)"],
+    many_calls: ["calls find no place"], open_uploads: ["uploads find no room among uploads"],
+    bad_compiler: ["native code is refused by the check of machine code"],
     refused_processes: ["the kernel forks no workers"], many_connections: ["connections find no place", "handshakes find no place"], full_volume: ["uploads find the volume full"], silent_receiver: [],
     no_runners: ["all runners leave the discovery while a compiler lives"],
     no_compiler: ["a process is gone, or does not start (configuration, a missing layer)", "no compiler answers a runner, which interprets", "calls fail"],

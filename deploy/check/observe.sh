@@ -7,13 +7,9 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
 
-newest() {
-    local target=${CARGO_TARGET_DIR:-$root/target}
-    { find "$target/debug" "$target/release" -maxdepth 1 -name antares -type f -printf '%T@ %p\n' 2>/dev/null || true; } |
-        sort -rn | head -n 1 | cut -d ' ' -f 2
-}
-
-antares=${1:-$(newest)}
+# shellcheck source=deploy/check/built.sh
+. "$here/built.sh"
+antares=${1:-$(newest antares)}
 [[ -x $antares ]] || { echo "observe: no antares binary: cargo build first"; exit 1; }
 
 scratch="$(mktemp -d)"
@@ -81,6 +77,6 @@ ROUND
 GRPCURL="$("$here/tools.sh" grpcurl)"
 export GRPCURL ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$scratch SERVER=http://127.0.0.1:$grpc
 python3 "$here/dashboard.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh" "${@:2}"
-# An hour of it in simulated time; ANTARES_HEALTHY_MINUTES=10 has ten real minutes beside.
+# An hour of it in simulated time.
 python3 "$here/healthy_hour.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh"
-"$("$here/tools.sh" python)" "$here/outages.py"
+python3 "$here/outages.py"

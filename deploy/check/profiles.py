@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
+import types
 
 import dashboard
 import drill
+from waiting import free_port, wait
 
 RUNS = 3
 DEADLINE_S = 60
@@ -66,19 +67,16 @@ def pprof_sum(pprof, *source):
     return sum(int(line.split()[0]) for line in samples if re.match(r"\s*\d+\s+\d*", line)), text
 
 
-class EndedAtStart(Exception):
-    """The server ended before it was healthy: another process may have taken one of its ports."""
-
-
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     findings = dashboard.Findings()
     for start in range(STARTS):
         try:
-            measure(sys.argv[1], findings)
+            measure(pathlib.Path(sys.argv[1]), findings)
             break
-        except EndedAtStart as error:
+        except RuntimeError as error:
+            # It ended: another process may have taken one of its ports.
             print(f"start {start + 1}: {error}", file=sys.stderr)
     else:
         findings.expect(False, "antares serve does not start")
@@ -91,70 +89,32 @@ def main():
 def measure(antares, findings):
     """Runs the script on a server with its receivers, and compares what all of them have."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="antares-profiles-"))
-    address = "127.0.0.1"
-    grpc, metrics, otlp = dashboard.free_ports(3)
+    otlp = free_port()
     (folder / "collector.yaml").write_text(COLLECTOR.replace("PORT", str(otlp)), encoding="utf-8")
-    (folder / "antares.toml").write_text(
-        f"""
-[listen]
-address = "127.0.0.1:{grpc}"
-[metrics]
-address = "127.0.0.1:{metrics}"
-[cache]
-dir = "{folder}/cache"
-allow_any_filesystem = true
-[trace]
-endpoint = "http://127.0.0.1:{otlp}"
-[profile_push]
-otlp = true
-""",
-        encoding="utf-8",
-    )
+    config = f'[cache]\ndir = "{folder}/cache"\nallow_any_filesystem = true\n[trace]\nendpoint = "http://127.0.0.1:{otlp}"\n[profile_push]\notlp = true\n'
+    place = types.SimpleNamespace(binaries=antares.parent, folder=folder)
+    server = drill.Service(place, "antares", [antares.name, "serve"], config)
     script = folder / "counts.elf"
     script.write_bytes(drill.elf_of(COUNTS))
     log = folder / "collector.log"
-    gate = ["--feature-gates", "service.profilesSupport"]
-    commands = [
-        ([tool("collector"), "--config", f"file:{folder}/collector.yaml", *gate], log),
-        ([antares, "serve", "--config", f"{folder}/antares.toml"], folder / "antares.log"),
-    ]
-    processes = []
+    command = [tool("collector"), "--config", f"file:{folder}/collector.yaml", "--feature-gates", "service.profilesSupport"]
+    with log.open("w", encoding="utf-8") as file:
+        collector = subprocess.Popen(command, stdout=file, stderr=file)
     try:
-        for command, output in commands:
-            with output.open("w", encoding="utf-8") as file:
-                processes.append(subprocess.Popen(command, stdout=file, stderr=file))
-        wait_for(f"http://{address}:{metrics}/healthz", processes[-1], folder / "antares.log")
-        check(findings, antares, f"{address}:{grpc}", f"{address}:{metrics}", script, log)
+        server.start()
+        check(findings, antares, f"127.0.0.1:{server.grpc}", f"127.0.0.1:{server.metrics}", script, log)
     finally:
-        for process in processes:
-            process.terminate()
-            process.wait()
+        server.stop()
+        collector.terminate()
+        collector.wait()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_for(url, server, log):
-    """Until the server is healthy."""
-
-    def is_decided():
-        if server.poll() is not None:
-            return True
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status == 200
-
-    try:
-        dashboard.wait(is_decided, DEADLINE_S, "antares serve is not healthy")
-    except TimeoutError:
-        print(log.read_text(encoding="utf-8")[-3000:], file=sys.stderr)
-        raise
-    if server.poll() is not None:
-        raise EndedAtStart(log.read_text(encoding="utf-8")[-3000:])
 
 
 def check(findings, antares, server, metrics, script, log):
     told = sum(run(antares, server, script) for _ in range(RUNS))
     pprof = tool("pprof")
     try:
-        dashboard.wait(lambda: sum_of_collector(log) >= told, DEADLINE_S, f"the collector has not {told} cycles")
+        wait(lambda: sum_of_collector(log) >= told, DEADLINE_S, f"the collector has not {told} cycles")
     except TimeoutError as error:
         print(log.read_text(encoding="utf-8")[-3000:], file=sys.stderr)
         findings.expect(False, str(error))

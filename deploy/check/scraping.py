@@ -3,7 +3,11 @@
 Rules and dashboards must hold on the series of each: a label that one way sets is no label to select by.
 """
 
+import json
+import pathlib
 import re
+import subprocess
+import tempfile
 
 # Labels of a target by the way it is found. An address is added as `instance` by Prometheus.
 WAYS = {
@@ -40,6 +44,16 @@ def as_text(labels):
 def series_of(tests, labels):
     """Promtool's tests with the series of `instance="i"` as a target of these labels has them."""
     return re.sub(r'\{(?:job="antares", )?instance="i"', f'{{{as_text(labels)}, instance="i"', tests)
+
+
+def promtool(tests):
+    """What promtool says of tests of rules; nothing where all hold."""
+    with tempfile.TemporaryDirectory(prefix="antares-promtool-") as folder:
+        path = pathlib.Path(folder, "some.test.yml")
+        # JSON is YAML.
+        path.write_text(tests if isinstance(tests, str) else json.dumps(tests), encoding="utf-8")
+        done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    return (done.stdout + done.stderr).strip() if done.returncode != 0 else ""
 
 
 def target_labels(monitor, pod, service=None):

@@ -4,16 +4,13 @@ Usage: signatures.py COSIGN REGISTRY HELM [RELEASE PUBLIC]      the first three 
                                                                that do nothing, and signed by a key of its own
 """
 
-import contextlib
 import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,6 +18,7 @@ sys.path.insert(0, str(ROOT / "deploy/images"))
 
 import release  # noqa: E402
 import walk  # noqa: E402
+from waiting import free_port, wait_for_listener  # noqa: E402
 
 PAGE = ROOT / "docs/releases.md"
 START_MAX = 60
@@ -54,17 +52,9 @@ def stand_in(folder):
 
 class Registry:
     def __init__(self, program):
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            self.port = held.getsockname()[1]
+        self.port = free_port()
         self.process = subprocess.Popen([program, "-port", str(self.port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_MAX
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("localhost", self.port), timeout=1):
-                return
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit("signatures: the registry does not start")
-            time.sleep(0.05)
+        wait_for_listener(self.port, self.process, START_MAX)
 
     def stop(self):
         self.process.kill()

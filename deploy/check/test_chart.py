@@ -17,13 +17,18 @@ CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/antares"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
-def render(values=None, chart=CHART):
-    """Objects by kind and name."""
-    command = [os.environ.get("HELM", "helm"), "template", "antares", chart, "--values", "-", "--kube-version", "1.34.0"]
-    done = subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, check=False)
+def rendered(values, release="antares", namespace="default", chart=CHART):
+    """Objects of a release."""
+    command = [os.environ.get("HELM", "helm"), "template", release, chart, "--namespace", namespace, "--values", "-", "--kube-version", "1.34.0"]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return {(thing["kind"], thing["metadata"]["name"]): thing for thing in yaml.safe_load_all(done.stdout) if thing}
+    return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
+
+
+def render(values=None, chart=CHART):
+    """Objects by kind and name."""
+    return {(thing["kind"], thing["metadata"]["name"]): thing for thing in rendered(values or {}, chart=chart)}
 
 
 def pod(objects, kind, name):

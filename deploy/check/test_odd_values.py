@@ -1,14 +1,10 @@
 """Values that YAML could take for something else: whatever a release is called and whatever labels say, Kubernetes gets strings where it
 wants strings. $HELM is the program; chart.sh sets it."""
 
-import json
-import os
 import re
-import subprocess
 import unittest
 
-import yaml
-from test_chart import CHART
+from test_chart import rendered as render
 
 # Texts that YAML reads as a number, a boolean, null, a date or a map.
 ODD = ["123", "1e3", "0x10", "0o17", "1_000", ".5", "-1", "+1", "1:30", "yes", "no", "on", "off", "y", "true", "null", "~", "2026-11-26", ".inf", "12e03"]
@@ -16,14 +12,6 @@ ODD = ["123", "1e3", "0x10", "0o17", "1_000", ".5", "-1", "+1", "1:30", "yes", "
 RELEASES = ["123", "1e3", "0x10", "0o17", "1-000", "yes", "no", "on", "off", "y", "true", "null", "2026-11-26", "12e03", "0"]
 # What no object may be called, wherever a name is taken, and in a prefix of names.
 NO_NAMES = ["a.b-", "A", "a b", "a_b", "-a", "a/b"]
-
-
-def render(values, release="antares", namespace="default"):
-    command = [os.environ.get("HELM", "helm"), "template", release, CHART, "--namespace", namespace, "--values", "-"]
-    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ValueError(done.stderr)
-    return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
 
 
 STRING_MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "selector", "data", "binaryData"}

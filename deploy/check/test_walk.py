@@ -1,16 +1,14 @@
 """Every command of docs/first-cluster.md, with the services of a build, a server of S3 and a Prometheus; walk.py says what is real and what is
 played. $HELM and $GOFAKES3 are programs, $ANTARES is one of a build that has the services beside; chart.sh sets them."""
 
-import contextlib
 import os
 import pathlib
-import socket
 import subprocess
-import time
 import unittest
 
 import dashboard
 import scraping
+import waiting
 import walk
 
 PAGE = walk.PAGE.read_text(encoding="utf-8")
@@ -38,18 +36,13 @@ class Page(unittest.TestCase):
 @unittest.skipUnless(BUILT and "GOFAKES3" in os.environ, "the services are not built")
 class Walk(unittest.TestCase):
     def setUp(self):
-        (port,) = dashboard.free_ports(1)
+        port = waiting.free_port()
         command = [os.environ["GOFAKES3"], "-backend", "memory", "-autobucket", "-host", f"127.0.0.1:{port}"]
         store = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(store.wait)
         self.addCleanup(store.kill)
-        deadline = time.monotonic() + walk.START_MAX
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            self.assertLess(time.monotonic(), deadline, "no server of S3")
-            time.sleep(0.05)
-        self.stand = walk.Stand(ANTARES.parent, os.environ.get("HELM", "helm"), f"http://127.0.0.1:{port}", dashboard.free_ports)
+        waiting.wait_for_listener(port, store, walk.START_MAX)
+        self.stand = walk.Stand(ANTARES.parent, os.environ.get("HELM", "helm"), f"http://127.0.0.1:{port}", waiting.free_ports)
         self.addCleanup(self.stand.close)
 
     def test_the_page_leads_to_a_verified_transaction(self):

@@ -9,7 +9,6 @@ Usage: walk.py values       prints the values that the page writes
 """
 
 import base64
-import contextlib
 import os
 import pathlib
 import re
@@ -17,10 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 import yaml
+from waiting import wait
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/first-cluster.md"
@@ -234,16 +233,11 @@ class Service(Pod):
     def said(self):
         return self.log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
-    def wait(self):
-        deadline = time.monotonic() + START_MAX
-        while True:
-            if self.process.poll() is not None:
-                raise AssertionError(f"{self.name} ended with status {self.process.returncode}: {self.said()}")
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/healthz", timeout=5):
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{self.name} does not serve: {self.said()}")
-            time.sleep(0.1)
+    def serves(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"{self.name} ended with status {self.process.returncode}: {self.said()}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/healthz", timeout=5):
+            return True
 
     def stop(self):
         if self.process.poll() is None:
@@ -303,7 +297,7 @@ class Stand:
             made = [Service(self, spec["template"]["spec"], number, name) for number in range(count or spec["replicas"])]
             pods += made
             for service in made:
-                service.wait()
+                wait(service.serves, START_MAX, f"{service.name} serves")
 
     def stop(self):
         for service in self.runners + self.compilers:

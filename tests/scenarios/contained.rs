@@ -2,17 +2,16 @@
 //! ends as a violation, loudly, and the script is interpreted from then on.
 #![allow(clippy::cast_possible_truncation, reason = "addresses of a small library, on 64 bits")]
 
-use std::os::unix::fs::symlink;
-
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Put, Space};
 use antares_proto::v1::{Outcome, Tier};
-use antares_tests::guests;
+use antares_tests::{guests, native::code_of};
 use antares_trust::{Facts, Keyring, Manifest};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
     client::{Client, serving, stored},
+    failing::workers,
     server::Server,
 };
 
@@ -36,7 +35,7 @@ fn manifest_bytes(entry: &[u8]) -> usize {
 
 /// Replaces each conditional branch to the trap of a failed check by no-ops. Returns their number.
 fn leave_checks_out(library: &mut [u8]) -> usize {
-    let code = code(library);
+    let code = code_of(library);
     let decoder = Decoder::with_ip(64, &library[code.clone()], code.start as u64, DecoderOptions::NONE);
     let branches: Vec<_> = decoder
         .into_iter()
@@ -51,18 +50,10 @@ fn leave_checks_out(library: &mut [u8]) -> usize {
     branches.len()
 }
 
-/// Range of the code of `library`.
-pub(crate) fn code(library: &[u8]) -> std::ops::Range<usize> {
-    let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
-    let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
-    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
-    number(code + 8)..number(code + 8) + number(code + 32)
-}
-
 /// Replaces a constant in the code. Returns the number of replacements.
 pub(crate) fn mistake_a_constant(library: &mut [u8]) -> usize {
     let (right, wrong) = (RIGHT.to_le_bytes(), (RIGHT + 1).to_le_bytes());
-    let places: Vec<_> = code(library).filter(|at| library[*at..].starts_with(&right)).collect();
+    let places: Vec<_> = code_of(library).filter(|at| library[*at..].starts_with(&right)).collect();
     for at in &places {
         library[*at..at + 4].copy_from_slice(&wrong);
     }
@@ -128,14 +119,12 @@ async fn checks_that_were_left_out_cost_one_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_optimiser_only_claims_is_compiled_without_it() {
-    let data = tempfile::tempdir().unwrap();
-    let workers = tempfile::tempdir().unwrap();
-    symlink(env!("CARGO_BIN_EXE_wrong-optimizer"), workers.path().join("antares-compile-worker")).unwrap();
+    let (data, workers) = (tempfile::tempdir().unwrap(), workers());
     let folder = format!("ANTARES_WORKER_DIR={}", workers.path().display());
     std::fs::write(data.path().join("environment"), folder).unwrap();
     let server = Server::start_with(&data, SECTIONS);
     let mut client = Client::connect(&server).await;
-    let elf = guests::assemble(STRAY).unwrap();
+    let elf = [&guests::assemble(STRAY).unwrap()[..], b"proved"].concat();
     client.upload(&elf).await.unwrap();
     // The native tier still works, with the check of the stray address.
     let native = client.execute(stored(&elf, &["x"], Tier::Native)).await.unwrap();

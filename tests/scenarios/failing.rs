@@ -20,8 +20,8 @@ use crate::{
 /// A transaction whose only lock is the file `lock`.
 const TRANSACTION: &str = include_str!("../../cli/tests/transaction.json");
 
-/// A folder with a compile worker whose full tier fails.
-fn workers() -> TempDir {
+/// A folder with a compile worker that fails.
+pub(crate) fn workers() -> TempDir {
     let workers = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_failing-compiler"), workers.path().join("antares-compile-worker")).unwrap();
     workers

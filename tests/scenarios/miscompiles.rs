@@ -11,12 +11,12 @@ use std::mem::offset_of;
 use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_codecheck::check;
 use antares_proto::v1::{ExecuteResponse, Outcome, Tier};
-use antares_tests::guests;
+use antares_tests::{guests, native::code_of};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 use crate::{
     client::{Client, exit_code, serving, stored},
-    contained::{code, spoil},
+    contained::spoil,
     server::{Server, until},
 };
 
@@ -44,7 +44,7 @@ struct Mistake {
 }
 
 fn instructions(library: &[u8]) -> Vec<Instruction> {
-    let code = code(library);
+    let code = code_of(library);
     Decoder::with_ip(64, &library[code.clone()], code.start as u64, DecoderOptions::NONE)
         .into_iter()
         .collect()
@@ -63,7 +63,7 @@ fn detour(library: &mut [u8], mistake: impl Fn(u8) -> Vec<u8>) -> usize {
         panic!("no call of the host: {all:?}");
     };
     let (place, length) = (call.ip() as usize, call.len());
-    let room = code(library).end - 256;
+    let room = code_of(library).end - 256;
     assert!(library[room..room + 128].iter().all(|byte| *byte == 0xcc), "room behind the code");
     let jump = |from: usize, to: usize| [&[0xe9][..], &(to as i32 - from as i32 - 5).to_le_bytes()].concat();
     let mut tail = mistake(call.memory_base().number() as u8);

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
+    ops::Range,
     os::fd::AsFd,
 };
 
@@ -125,6 +126,18 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     antares_compiler::compile_in_parallel(elf, &request(options, Stage::Library), threads)
         .context("compiling")
+}
+
+/// Where the code of a library of ours is.
+///
+/// # Panics
+/// It has none.
+#[must_use]
+pub fn code_of(library: &[u8]) -> Range<usize> {
+    let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
+    let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
+    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
+    number(code + 8)..number(code + 8) + number(code + 32)
 }
 
 /// Checks the code of a library and loads it from bytes.
