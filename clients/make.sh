@@ -14,8 +14,10 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 proto="$(cd "$here/../proto" && pwd)"
 language=$1 folder=$2
 
+# What is installed has one version of everything; clients/versions.sh tries others.
+export PIP_CONSTRAINT="$here/constraints.txt"
 # clients/python/pyproject.toml has the lowest versions that this code runs with.
-GRPCIO_VERSION=1.76.0
+GRPCIO_VERSION=$(sed -n 's/^grpcio-tools==//p' "$PIP_CONSTRAINT")
 PROTOC_GEN_GO_VERSION=v1.36.11
 PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
 
@@ -37,7 +39,7 @@ python() {
     if [[ ! -f "$home/complete" ]]; then
         rm -rf "$home"
         python3 -m venv "$home" >&2 || missing "module venv of python3"
-        "$home/bin/pip" --quiet --disable-pip-version-check install "grpcio-tools==$GRPCIO_VERSION" >&2 || away grpcio-tools
+        "$home/bin/pip" --quiet --disable-pip-version-check install grpcio-tools >&2 || away grpcio-tools
         touch "$home/complete"
     fi
     exec 9>&-
@@ -90,8 +92,11 @@ make_npm() {
     npx tsc >&2
     npm pack --silent --pack-destination "$folder" >&2
     mkdir -p "$folder/installed"
+    # shellcheck disable=SC2016 # JavaScript, not the shell, reads it.
+    node -p 'const { packages } = require("./package-lock.json");
+        const pinned = Object.entries(packages).map(([path, { version }]) => [path.replace("node_modules/", ""), version]);
+        JSON.stringify({ private: true, overrides: Object.fromEntries(pinned.filter(([name]) => name)) })' >"$folder/installed/package.json"
     cd "$folder/installed"
-    echo '{"private": true}' >package.json
     npm install --silent --no-audit --no-fund --ignore-scripts "$folder"/antares-client-*.tgz >&2 || away "what the package needs"
     executable client "exec '$folder/installed/node_modules/.bin/antares-client' \"\$@\""
 }

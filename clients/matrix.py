@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The same calls by every kind of client to every shape of server, and a table of the results.
 
-    clients/matrix.py [--part] [CLIENT...]
+    clients/matrix.py [CLIENT...]
 
---part leaves out the shape with several runners. Needs the programs that `cargo build --workspace --all-targets` makes, and for each client what make.sh needs for it. A client that
-cannot be had is skipped, and the table says why. Exits with 1 if a client is told something else than the table expects, with 77 if
-none can be had. Clients over HTTP follow the table of docs/clients.md here; packages follow it themselves.
+Needs the programs that `cargo build --workspace --all-targets` makes, and for each client what make.sh needs for it. A client that
+cannot be had is skipped aloud. Exits with 1 if a client is told something else than the table expects. Clients over HTTP follow the
+table of docs/clients.md here; packages follow it themselves. All shapes are there at the same time, because most of it is waiting.
 """
 
 import hashlib
@@ -14,20 +14,21 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "matrix"))
 
 from callers import CLIENTS, Curl, Generated, Missing  # noqa: E402
 from servers import NextYear, Servers  # noqa: E402
-
-MISSING = 77
 
 
 def exits(code):
@@ -58,145 +59,136 @@ def mock(script, type_key="type"):
 PASSES, FAILS = "OK 543", "FAILED 543"
 
 
-def new_script(client, _servers):
-    return client.verify(mock(exits(0)))
+def verdict(caller):
+    return caller.verify(mock(exits(0)))
 
 
-def failing(client, _servers):
-    return client.verify(mock(exits(7)))
+def at_once(work, callers):
+    """What `work` gives for each, by the client's name."""
+    with ThreadPoolExecutor(len(callers) or 1) as threads:
+        return dict(zip(callers, threads.map(work, callers.values())))
 
 
-def misspelt(client, _servers):
-    return client.verify(mock(exits(0), type_key="type_"))
+def one_after_another(told):
+    """Of each client, its different answers."""
+    return {name: ", ".join(dict.fromkeys(one[name] for one in told)) for name in told[0]}
 
 
-def by_digest(client, _servers):
-    return client.run(exits(7))
-
-
-def restarts(client, servers):
-    """The client has connections to servers that are others now. Of several runners one is away at any time."""
+def restart(callers, servers):
+    """The callers have connections to servers that are others now. Of several runners one is away at any time."""
     told = []
     for server in servers.all:
         server.kill()
         if len(servers.fronts) > 1 and server in servers.fronts:
-            told.append(client.verify(mock(exits(0))))
+            told.append(at_once(verdict, callers))
         server.start()
-        told.append(client.verify(mock(exits(0))))
-    return ", ".join(sorted(set(told)))
+        told.append(at_once(verdict, callers))
+    return one_after_another(told)
 
 
-def all_at_once(clients, work):
-    with ThreadPoolExecutor(len(clients)) as threads:
-        return list(threads.map(work, clients))
-
-
-def silence(clients, servers):
+def silence(callers, servers):
     """One server stops without a word, and goes on later; of several runners the others answer."""
     servers.fronts[0].process.send_signal(signal.SIGSTOP)
-    tries = range(len(servers.fronts))
-    told = all_at_once(clients, lambda client: ", ".join(sorted({client.verify(mock(exits(0))) for _ in tries})))
+    told = at_once(lambda caller: ", ".join({verdict(caller) for _ in servers.fronts}), callers)
     servers.fronts[0].process.send_signal(signal.SIGCONT)
-    after = all_at_once(clients, lambda client: client.verify(mock(exits(0))))
-    return [f"{first}, then {second}" for first, second in zip(told, after)]
+    return one_after_another([told, at_once(verdict, callers)])
 
 
 def each(work):
-    return lambda clients, servers: [work(client, servers) for client in clients]
+    return lambda callers, _servers: at_once(work, callers)
 
 
+SPELT = "INVALID_ARGUMENT TRANSACTION_INVALID mock_info.inputs[0].output.type_"
 ROWS = [
-    ("new script", each(new_script), lambda _: PASSES),
-    ("script by digest", each(by_digest), lambda _: "exit 7"),
-    ("failing", each(failing), lambda _: FAILS),
-    ("misspelt key", each(misspelt), lambda _: "INVALID_ARGUMENT TRANSACTION_INVALID mock_info.inputs[0].output.type_"),
-    ("restart", each(restarts), lambda _: PASSES),
-    ("silence", silence, lambda servers: f"{'UNAVAILABLE' if len(servers.fronts) == 1 else PASSES}, then {PASSES}"),
+    ("new script", each(verdict), lambda _: PASSES),
+    ("script by digest", each(lambda caller: caller.run(exits(7))), lambda _: "exit 7"),
+    ("failing", each(lambda caller: caller.verify(mock(exits(7)))), lambda _: FAILS),
+    ("misspelt key", each(lambda caller: caller.verify(mock(exits(0), type_key="type_"))), lambda _: SPELT),
+    ("restart", restart, lambda _: PASSES),
+    ("silence", silence, lambda servers: PASSES if len(servers.fronts) > 1 else f"UNAVAILABLE, {PASSES}"),
 ]
+
+
+def connected(clients, fronts, stack):
+    callers = {name: client.connect(fronts) for name, client in clients.items()}
+    for caller in callers.values():
+        stack.callback(caller.close)
+    return callers
 
 
 def quota(clients, folder, runners):
     """One run uses up what the tenant has for the next minutes."""
-    servers = Servers(folder, runners, "[quotas]\nguest_cycles_per_second = 1\n")
-    try:
-        first = Curl("", folder)
-        first.connect(servers)
-        for _ in servers.fronts:
-            first.verify(mock(exits(0)))
-        told = []
-        for client in clients:
-            client.connect(servers)
-            told.append(client.verify(mock(exits(0))))
-            client.close()
-        return told
-    finally:
-        servers.kill()
+    with ExitStack() as stack:
+        servers = Servers(folder, runners, stack, "[quotas]\nguest_cycles_per_second = 1\n")
+        for front in servers.fronts:
+            verdict(Curl("", folder).connect([front]))
+        return at_once(verdict, connected(clients, servers.fronts, stack))
+
+
+def check(title, runners, clients, folder):
+    """Rows: what was done, what is expected, what each client was told."""
+    with ExitStack() as stack:
+        servers = Servers(folder / title, runners, stack)
+        callers = connected(clients, servers.fronts, stack)
+        limited = stack.enter_context(ThreadPoolExecutor(1)).submit(quota, clients, folder / f"{title}, quotas", runners)
+        rows = [(f"{title}: {name}", expected(servers), work(callers, servers)) for name, work, expected in ROWS]
+        return [*rows, (f"{title}: quota", "RESOURCE_EXHAUSTED QUOTA", limited.result())]
+
+
+def deaf(clients):
+    """A port that takes connections and never says a word."""
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        address = "{}:{}".format(*listener.getsockname())
+        callers = connected(clients, [SimpleNamespace(address=address, web=address)], stack)
+        return [("a deaf port", "UNAVAILABLE", at_once(verdict, callers))]
 
 
 def newer(clients):
     """What generated clients make of a newer server."""
+    clients = {name: client for name, client in clients.items() if isinstance(client, Generated)}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), NextYear)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told = {}
-    for name, client in clients.items():
-        client.turn_to([f"127.0.0.1:{server.server_port}"])
-        told[name] = client.verify(mock(exits(0)))
-    server.shutdown()
-    print(f"{'a newer server':20}" + "".join(f"  {client}" for client in told) + "   expected")
-    return show("added field, value", "LATER 7", told)
+    with ExitStack() as stack:
+        stack.callback(server.shutdown)
+        callers = connected(clients, [SimpleNamespace(web=f"127.0.0.1:{server.server_port}")], stack)
+        return [("a newer server: added field, value", "LATER 7", at_once(verdict, callers))]
 
 
-def show(name, expected, told):
-    """A row of the table; whether every client gets the expected result."""
-    cells = ["ok" if one == expected else "WRONG" for one in told.values()]
-    print(f"  {name:18}" + "".join(f"{cell:>{len(client) + 2}}" for client, cell in zip(told, cells)) + f"   {expected}", flush=True)
-    for client, one in told.items():
-        if one != expected:
-            print(f"    {client}: {one}")
-    return set(cells) <= {"ok"}
+def show(names, rows):
+    """Prints the table; gives the clients that were told what is expected."""
+    print(f"{'':35}" + "".join(f"  {name}" for name in names))
+    for title, expected, told in rows:
+        cells = {name: "ok" if one == expected else "WRONG" for name, one in told.items()}
+        print(f"{title:35}" + "".join(f"  {cells.get(name, ''):>{len(name)}}" for name in names) + f"  {expected}")
+        for name in (name for name, cell in cells.items() if cell != "ok"):
+            print(f"matrix: {title}: {name}: {told[name]}")
+    return {name for name in names if all(told.get(name, expected) == expected for _, expected, told in rows)}
 
 
-def check(title, runners, clients, folder):
-    print(f"{title:20}" + "".join(f"  {client}" for client in clients) + "   expected", flush=True)
-    servers = Servers(folder / title, runners)
-    is_right = True
+def made(name, folder):
     try:
-        for client in clients.values():
-            client.connect(servers)
-        for name, work, expected in ROWS:
-            told = dict(zip(clients, work(list(clients.values()), servers)))
-            is_right &= show(name, expected(servers), told)
-    finally:
-        for client in clients.values():
-            client.close()
-        servers.kill()
-    told = dict(zip(clients, quota(list(clients.values()), folder / f"{title}, quotas", runners)))
-    return show("quota", "RESOURCE_EXHAUSTED QUOTA", told) and is_right
+        return CLIENTS[name](name, folder)
+    except Missing as missing:
+        print(f"matrix: skipped: {name}: {missing}", flush=True)
+        return None
 
 
 def main():
-    words = sys.argv[1:]
-    is_part = words[:1] == ["--part"]
-    names, clients, start = words[is_part:] or list(CLIENTS), {}, time.monotonic()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        folder = pathlib.Path(folder)
-        try:
-            for name in names:
-                try:
-                    clients[name] = CLIENTS[name](name, folder)
-                except Missing as missing:
-                    print(f"matrix: skipped: {name}: {missing}")
-            if not clients:
-                return MISSING
-            shapes = {"one server": 0, "split pair": 1} | ({} if is_part else {"three runners": 3})
-            is_right = all([check(title, runners, clients, folder) for title, runners in shapes.items()])
-            if generated := {name: client for name, client in clients.items() if isinstance(client, Generated)}:
-                is_right &= newer(generated)
-        finally:
-            for client in clients.values():
-                getattr(client, "end", lambda: None)()
-    print(f"matrix: {'passed' if is_right else 'FAILED'}, {time.monotonic() - start:.0f} s")
-    return 0 if is_right else 1
+    names, start = sys.argv[1:] or list(CLIENTS), time.monotonic()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
+        folder, threads = pathlib.Path(folder), stack.enter_context(ThreadPoolExecutor())
+        clients = dict(zip(names, threads.map(lambda name: made(name, folder), names)))
+        clients = {name: client for name, client in clients.items() if client}
+        for client in clients.values():
+            stack.callback(client.end)
+        print(f"matrix: {len(clients)} of {len(names)} kinds of clients, made in {time.monotonic() - start:.0f} s", flush=True)
+        shapes = {"one server": 0, "split pair": 1, "three runners": 3}
+        parts = [threads.submit(check, title, runners, clients, folder) for title, runners in shapes.items()]
+        parts += [threads.submit(part, clients) for part in (deaf, newer)]
+        right = show(clients, [row for part in parts for row in part.result()])
+    print(f"matrix: {time.monotonic() - start:.0f} s")
+    print(f"clients: {len(right)} passed, {len(clients) - len(right)} failed, {len(names) - len(clients)} skipped")
+    return 0 if len(right) == len(clients) else 1
 
 
 if __name__ == "__main__":

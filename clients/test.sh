@@ -9,14 +9,13 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 language=$1 folder=$2 home=${3:-$2/installed}
 
-MYPY_VERSION=2.4.1
 export PYTHONDONTWRITEBYTECODE=1
 
 case $language in
 python)
     "$home/bin/python" -m unittest discover "$here/python/tests"
     [[ $# -eq 2 ]] || exit 0
-    if "$home/bin/pip" --quiet --disable-pip-version-check install "mypy==$MYPY_VERSION"; then
+    if "$home/bin/pip" --quiet --disable-pip-version-check install --constraint "$here/constraints.txt" mypy; then
         "$home/bin/mypy" --strict --cache-dir=/dev/null "$here/python/tests/caller.py"
     else
         echo "clients: python: skipped: mypy cannot be fetched"

@@ -62,20 +62,8 @@ check_profiles() {
     fi
 }
 
-# One check to us: clients that need nothing but what setup.sh has installed, against one server and a split pair.
-check_clients() {
-    local status=0
-    logged timeout 300 clients/matrix.py --part rust curl python || status=$?
-    case $status in
-    0) echo "clients: 1 passed, 0 failed, 0 skipped" | tee -a "$log" ;;
-    # It has said why.
-    77) echo "clients: 0 passed, 0 failed, 1 skipped" | tee -a "$log" ;;
-    *)
-        echo "clients: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
-        return 1
-        ;;
-    esac
-}
+# Each kind of client counts; one that cannot be fetched is skipped.
+check_clients() { logged timeout 480 clients/matrix.py; }
 
 # One check to us: the services run a script in a container that has nothing that a restricted pod has not.
 check_pod() {

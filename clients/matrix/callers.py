@@ -1,6 +1,7 @@
-"""Clients of the matrix: each verifies a transaction, and runs a script, and says what it was told in one form."""
+"""Clients of the matrix: their callers verify transactions and run scripts, and give each answer in one form."""
 
 import base64
+import functools
 import hashlib
 import http.server
 import json
@@ -8,18 +9,19 @@ import os
 import pathlib
 import queue
 import shutil
-import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLIENTS_FOLDER = HERE.parent
 ROOT = CLIENTS_FOLDER.parent
 BUILT = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TOOLS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "antares-tools"
-OPENAPI_PYTHON = "openapi-python-client==0.29.1"
+CONSTRAINTS = CLIENTS_FOLDER / "constraints.txt"
 OPENAPI_TS = ["@hey-api/openapi-ts@0.95.0", "typescript@5.9.3", "esbuild@0.28.2"]
 
 MISSING = 77
@@ -65,65 +67,38 @@ class Process:
         self._process.wait()
 
 
-class Package:
-    """What make.sh installs: one process verifies what comes, another one runs a script."""
+class Lines:
+    """Calls through a program with the command line of the packages."""
 
-    def __init__(self, language, folder):
-        self._folder = folder / language
-        self._folder.mkdir()
-        made = subprocess.run([CLIENTS_FOLDER / "make.sh", language, self._folder], capture_output=True, text=True)
-        if made.returncode == MISSING:
-            raise Missing(made.stderr.strip().splitlines()[-1])
-        if made.returncode:
-            raise SystemExit(f"matrix: make.sh {language}:\n{made.stderr}")
-        self._program = self._folder / "client"
-
-    def connect(self, servers):
-        addresses = ",".join(server.address for server in servers.fronts)
-        # Some take the address of one server only without a scheme of gRPC's.
+    def __init__(self, program, fronts):
+        addresses = ",".join(server.address for server in fronts)
+        # gRPC's form of a list; some accept it for lists only.
         self._addresses = f"ipv4:{addresses}" if "," in addresses else addresses
-        self._process = Process(self._program, "verify", self._addresses, "-")
-
-    def close(self):
-        self._process.close()
+        self._program = program
+        self._process = Process(program, "verify", self._addresses, "-")
+        self.close = self._process.close
 
     def verify(self, transaction):
         return of_lines(self._process.ask(transaction))
 
     def run(self, script):
-        path = self._folder / "script"
-        path.write_bytes(script)
-        ran = subprocess.run([self._program, "run", self._addresses, path, "7"], capture_output=True, text=True, timeout=PATIENCE_S)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(script)
+            file.flush()
+            words = [self._program, "run", self._addresses, file.name, "7"]
+            ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
         if ran.returncode:
             return ran.stderr.strip()[-60:]
         verdict = json.loads(ran.stdout)["verdict"]
         return f"exit {verdict.get('exitCode', verdict.get('exit_code'))}"
 
 
-class Rust(Package):
-    """The crate, in its example."""
-
-    def __init__(self, _language, folder):
-        self._folder, self._program = folder, BUILT / "examples" / "lines"
-        if not self._program.exists():
-            raise Missing("cargo build --workspace --all-targets has not run")
-
-    def connect(self, servers):
-        self._addresses = ",".join(server.address for server in servers.fronts)
-        self._process = Process(self._program, "verify", self._addresses)
-
-
 class Http:
-    """A caller over HTTP: `_post` makes one attempt."""
+    """Calls over HTTP: `post` makes one attempt."""
 
-    def connect(self, servers):
-        self.turn_to([server.web for server in servers.fronts])
-
-    def turn_to(self, addresses):
-        self._addresses, self._turn = addresses, 0
-
-    def close(self):
-        pass
+    def __init__(self, post, fronts, close=lambda: None):
+        self._post, self._addresses, self._turn = post, [server.web for server in fronts], 0
+        self.close = close
 
     def _call(self, method, body):
         for attempt in range(ATTEMPTS_MAX):
@@ -152,12 +127,47 @@ class Http:
         return f"exit {verdict['exitCode']}" if verdict else of_http(answer)
 
 
-class Curl(Http):
+class Client:
+    """A kind of client: `connect` makes a caller of servers."""
+
+    def end(self):
+        pass
+
+
+class Package(Client):
+    """What make.sh installs."""
+
+    def __init__(self, language, folder):
+        self._program = folder / language / "client"
+        made = subprocess.run([CLIENTS_FOLDER / "make.sh", language, folder / language], capture_output=True, text=True)
+        if made.returncode == MISSING:
+            raise Missing(made.stderr.strip().splitlines()[-1])
+        if made.returncode:
+            raise SystemExit(f"matrix: make.sh {language}:\n{made.stderr}")
+
+    def connect(self, fronts):
+        return Lines(self._program, fronts)
+
+
+class Rust(Package):
+    """The crate, in its example."""
+
+    def __init__(self, _language, _folder):
+        self._program = BUILT / "examples" / "lines"
+        if not self._program.exists():
+            raise Missing("cargo build --workspace --all-targets has not run")
+
+
+class Curl(Client):
     def __init__(self, _language, _folder):
         if not shutil.which("curl"):
             raise Missing("there is no curl")
 
-    def _post(self, call):
+    def connect(self, fronts):
+        return Http(self._post, fronts)
+
+    @staticmethod
+    def _post(call):
         url = f"http://{call['address']}/antares.v1.RunnerService/{call['method']}"
         headers = ["-H", "content-type: application/json", "-H", f"grpc-timeout: {call['seconds']}S"]
         words = ["curl", "-sS", "-m", str(call["seconds"]), "-w", "\n%{http_code}", "--data-binary", "@-", *headers, url]
@@ -168,16 +178,17 @@ class Curl(Http):
         return {"status": int(status), "body": json.loads(body)}
 
 
-class Generated(Http):
-    """A client that a generator made of the OpenAPI file."""
+class Generated(Client):
+    """A client that a generator made of the OpenAPI file, in a program."""
 
-    def _post(self, call):
-        return self._process.ask(json.dumps(call))
+    def connect(self, fronts):
+        process = Process(*self._words, env={**os.environ, "PYTHONPATH": str(self._made)})
+        return Http(lambda call: process.ask(json.dumps(call)), fronts, process.close)
 
 
-def tool(name, make):
+def tool(name, versions, make):
     """The folder of a generator, which is fetched once."""
-    home = TOOLS / name
+    home = TOOLS / f"{name}-{hashlib.sha256(versions.encode()).hexdigest()[:8]}"
     if not (home / "complete").exists():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
@@ -194,13 +205,16 @@ def tool(name, make):
 class OpenapiPython(Generated):
     def __init__(self, _language, folder):
         home = tool(
-            OPENAPI_PYTHON.replace("==", "-"),
-            lambda home: [[sys.executable, "-m", "venv", home], [home / "bin/pip", "install", "--quiet", OPENAPI_PYTHON]],
+            "openapi-python-client",
+            CONSTRAINTS.read_text(),
+            lambda home: [
+                [sys.executable, "-m", "venv", home],
+                [home / "bin/pip", "install", "--quiet", "--constraint", CONSTRAINTS, "openapi-python-client"],
+            ],
         )
-        made = folder / "openapi-python"
+        self._made, self._words = folder / "openapi-python", [home / "bin/python", HERE / "openapi.py"]
         words = [home / "bin/openapi-python-client", "generate", "--meta", "none", "--path", ROOT / "proto/openapi.json"]
-        subprocess.run([*words, "--output-path", made / "antares_client"], check=True, capture_output=True)
-        self._process = Process(home / "bin/python", HERE / "openapi.py", env={**os.environ, "PYTHONPATH": str(made)})
+        subprocess.run([*words, "--output-path", self._made / "antares_client"], check=True, capture_output=True)
 
 
 class OpenapiTs(Generated):
@@ -208,63 +222,75 @@ class OpenapiTs(Generated):
         if not shutil.which("node"):
             raise Missing("there is no node")
         install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", *OPENAPI_TS]
-        home = tool(OPENAPI_TS[0].split("/")[1].replace("@", "-"), lambda _: [install])
-        made = folder / "openapi-ts"
+        home = tool("openapi-ts", " ".join(OPENAPI_TS), lambda _: [install])
+        self._made = made = folder / "openapi-ts"
         made.mkdir()
         shutil.copy(HERE / "openapi.ts", made)
         generate = [home / "node_modules/.bin/openapi-ts", "-i", ROOT / "proto/openapi.json", "-o", made / "generated"]
         subprocess.run([*generate, "-c", "@hey-api/client-fetch", "--no-log-file"], check=True, capture_output=True, cwd=home)
         bundle = [home / "node_modules/.bin/esbuild", made / "openapi.ts", "--bundle", "--platform=node", "--format=esm"]
         subprocess.run([*bundle, f"--outfile={made}/openapi.mjs"], check=True, capture_output=True)
-        self._process = Process("node", made / "openapi.mjs")
+        self._words = ["node", made / "openapi.mjs"]
 
 
-class Browser(Http):
-    """Chromium with a page of another origin than the servers'."""
+class Pages(http.server.BaseHTTPRequestHandler):
+    """The browser's page, which makes calls at once: it takes each, and posts its answer."""
 
-    calls, answers, _pages = queue.Queue(), queue.Queue(), None
+    calls, answers = queue.Queue(), {}
 
-    class Page(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *_words):
-            pass
+    def log_message(self, *_words):
+        pass
 
-        def reply(self, kind, body):
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.end_headers()
-            self.wfile.write(body)
+    def reply(self, kind, body):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.end_headers()
+        self.wfile.write(body)
 
-        def do_GET(self):
-            self.reply("text/html", (HERE / "page.html").read_bytes())
+    def do_GET(self):
+        self.reply("text/html", (HERE / "page.html").read_bytes())
 
-        def do_POST(self):
-            told = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if told:
-                Browser.answers.put(told)
-            self.reply("application/json", json.dumps(Browser.calls.get()).encode())
+    def do_POST(self):
+        told = self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/next":
+            told = json.dumps(self.calls.get()).encode()
+        else:
+            self.answers[self.path].put(json.loads(told))
+        self.reply("application/json", told)
 
-    @classmethod
-    def origin(cls):
-        if not cls._pages:
-            cls._pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), cls.Page)
-            cls._pages.daemon_threads = True
-            threading.Thread(target=cls._pages.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{cls._pages.server_port}"
+
+@functools.cache
+def origin():
+    """The origin of the page, which is another than the servers'."""
+    pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    pages.daemon_threads = True
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{pages.server_port}"
+
+
+class Browser(Client):
+    """Chromium."""
 
     def __init__(self, _language, folder):
         if not shutil.which("chromium"):
             raise Missing("there is no chromium")
         quiet = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        words = ["chromium", *quiet, f"--user-data-dir={folder / 'browser'}", self.origin()]
-        self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        words = ["chromium", *quiet, f"--user-data-dir={folder / 'browser'}", origin()]
+        self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def end(self):
-        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.terminate()
         self._process.wait()
 
-    def _post(self, call):
-        self.calls.put(call)
-        return self.answers.get(timeout=PATIENCE_S)
+    def connect(self, fronts):
+        return Http(self._post, fronts)
+
+    @staticmethod
+    def _post(call):
+        path, told = f"/{uuid.uuid4()}", queue.Queue()
+        Pages.answers[path] = told
+        Pages.calls.put({**call, "path": path})
+        return told.get(timeout=PATIENCE_S)
 
 
 CLIENTS = {

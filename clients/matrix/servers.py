@@ -5,7 +5,7 @@ import json
 import subprocess
 import time
 
-from callers import BUILT, PATIENCE_S, Browser
+from callers import BUILT, PATIENCE_S, origin
 
 
 class Server:
@@ -19,7 +19,7 @@ class Server:
 
     def start(self):
         config, log = self._folder / "antares.toml", self._folder / "log"
-        web = f'[web]\naddress = "{self.web}"\norigins = ["{Browser.origin()}"]\n'
+        web = f'[web]\naddress = "{self.web}"\norigins = ["{origin()}"]\n'
         config.write_text(f'[metrics]\naddress = "127.0.0.1:0"\n[log]\nformat = "json"\n{web}{self._sections}')
         words = [BUILT / self._program[0], *self._program[1:], "--listen", self.address, "--config", config, "--data", self._folder / "data"]
         with log.open("w") as file:
@@ -40,22 +40,23 @@ class Server:
 
 
 class Servers:
-    """One server, or a compiler with runners as the chart has them."""
+    """One server, or a compiler with runners as the chart has them, until `stack` closes."""
 
-    def __init__(self, folder, runners, sections=""):
+    def __init__(self, folder, runners, stack, sections=""):
         folder.mkdir()
-        self.all = []
+        self._folder, self._stack, self.all = folder, stack, []
         if runners == 0:
-            self.fronts = [Server(folder / "server", ("antares", "serve"), sections)]
-        else:
-            self.all.append(Server(folder / "compiler", ("antares-compiler-svc",), ""))
-            runner = f'{sections}[runner]\ncompiler_url = "http://{self.all[0].address}"\n'
-            self.fronts = [Server(folder / f"runner-{number}", ("antares-runner-svc",), runner) for number in range(runners)]
-        self.all += self.fronts
+            self.fronts = [self._start("server", ("antares", "serve"), sections)]
+            return
+        compiler = self._start("compiler", ("antares-compiler-svc",), "")
+        runner = f'{sections}[runner]\ncompiler_url = "http://{compiler.address}"\n'
+        self.fronts = [self._start(f"runner-{number}", ("antares-runner-svc",), runner) for number in range(runners)]
 
-    def kill(self):
-        for server in self.all:
-            server.kill()
+    def _start(self, name, program, sections):
+        server = Server(self._folder / name, program, sections)
+        self._stack.callback(server.kill)
+        self.all.append(server)
+        return server
 
 
 class NextYear(http.server.BaseHTTPRequestHandler):

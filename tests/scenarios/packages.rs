@@ -1,9 +1,8 @@
 //! The packages of clients/: built, installed into separate folders, and used against servers with and
-//! without TLS, silent ones, and several.
+//! without TLS, and several. clients/matrix.py has what silent and restarted ones do.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
@@ -22,7 +21,7 @@ use tempfile::TempDir;
 use crate::{
     client::Client,
     identity::{Issuer, claims},
-    server::{PATIENCE, Server, signal, until},
+    server::{PATIENCE, Server, until},
     tls::section,
     transaction_table::{Answer, direct, table},
     transactions::with_lock,
@@ -158,9 +157,9 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(place: &Place, address: &str) -> Self {
-        let mut command = Command::new(place.folder.path().join("client"));
-        command.args(["verify", address, "-"]).current_dir(place.folder.path());
+    fn new(program: &Path, address: &str) -> Self {
+        let mut command = Command::new(program);
+        command.args(["verify", address, "-"]).current_dir(program.parent().unwrap());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let (sender, receiver) = mpsc::channel();
@@ -194,38 +193,20 @@ impl Drop for Lines {
     }
 }
 
-fn unavailable() -> Answer {
-    Answer::Refused { code: 14, reason: String::new(), fields: Vec::new() }
-}
-
-async fn every_json_has_the_answer_of_the_server(place: &Place) {
+async fn every_json_has_the_answer_of_the_server(program: &Path) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(&data);
-    let (client, mut lines) = (Client::connect(&server).await, Lines::new(place, &server.address));
+    let (client, mut lines) = (Client::connect(&server).await, Lines::new(program, &server.address));
     for line in table() {
         assert_eq!(lines.answer(&line), direct(&client, &line).await, "{line}");
     }
 }
 
-/// Asserts that nothing waits for a call's deadline of 300 s, which would be another error.
-fn silence_ends_with_an_error(place: &Place) {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap().to_string();
-    let passing = with_lock(&exits(0));
-    assert_eq!(Lines::new(place, &address).answer(&passing), unavailable());
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut lines = Lines::new(place, &server.address);
-    assert!(matches!(lines.answer(&passing), Answer::Verdict { .. }));
-    signal("-STOP", server.pid());
-    assert_eq!(lines.answer(&passing), unavailable());
-}
-
-fn servers_take_turns(place: &Place) {
+fn servers_take_turns(program: &Path) {
     let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let mut servers = data.each_ref().map(Server::start);
     let address = format!("ipv4:{},{}", servers[0].address, servers[1].address);
-    let mut lines = Lines::new(place, &address);
+    let mut lines = Lines::new(program, &address);
     let passing = with_lock(&exits(0));
     let mut verify = || assert!(matches!(lines.answer(&passing), Answer::Verdict { .. }));
     let calls = |server: &Server| server.metric("antares_verifications_total{outcome=\"ok\"}");
@@ -241,9 +222,9 @@ fn servers_take_turns(place: &Place) {
 async fn package(language: &str) {
     let Some(place) = Place::new(language) else { return };
     answers_come_from_the_server(&place);
-    every_json_has_the_answer_of_the_server(&place).await;
-    servers_take_turns(&place);
-    silence_ends_with_an_error(&place);
+    let program = place.folder.path().join("client");
+    every_json_has_the_answer_of_the_server(&program).await;
+    servers_take_turns(&program);
     own_tests(language, &place);
 }
 
@@ -310,4 +291,11 @@ fn the_go_module_has_the_proto_files_as_they_are() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_go_module_verifies_transactions() {
     package("go").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_crate_verifies_transactions() {
+    let program = worker_path("examples/lines").unwrap();
+    every_json_has_the_answer_of_the_server(&program).await;
+    servers_take_turns(&program);
 }

@@ -1,5 +1,6 @@
-//! `lines verify HOST:PORT[,HOST:PORT...]` answers each line of standard input, a transaction in
-//! ckb-debugger's JSON, with a line. `lines run HOST:PORT[,HOST:PORT...] SCRIPT ARG...` runs a script once.
+//! `lines verify ADDRESSES -` answers each line of standard input, a transaction in ckb-debugger's JSON, with a
+//! line; `lines run ADDRESSES SCRIPT ARG...` runs a script once. ADDRESSES is `HOST:PORT` or
+//! `ipv4:HOST:PORT,HOST:PORT...`, as for the packages.
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
 use std::io::{BufRead as _, stdin};
@@ -7,6 +8,7 @@ use std::io::{BufRead as _, stdin};
 use antares_client::{Client, Error, Script};
 use antares_proto::v1::{self, verify_transaction_request::Transaction};
 use bytes::Bytes;
+use serde_json::{Value, json};
 use tonic_types::StatusExt as _;
 
 type Failure = Box<dyn std::error::Error>;
@@ -17,7 +19,7 @@ async fn main() -> Result<(), Failure> {
     let [verb, addresses, rest @ ..] = &words[..] else {
         return Err("lines verify|run ADDRESSES ...".into());
     };
-    let servers = addresses.split(',').map(|address| format!("http://{address}"));
+    let servers = addresses.trim_start_matches("ipv4:").split(',').map(|address| format!("http://{address}"));
     let client = Client::builder().servers(servers).build()?;
     if verb == "run" {
         return run(&client, rest).await;
@@ -36,17 +38,14 @@ async fn run(client: &Client, words: &[String]) -> Result<(), Failure> {
     let args = args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect();
     let answer = client.execute(elf, v1::ExecuteRequest { args, ..v1::ExecuteRequest::default() }).await?;
     let verdict = answer.verdict.unwrap_or_default();
-    println!(r#"{{"verdict":{{"exitCode":{}}}}}"#, verdict.exit_code.unwrap_or_default());
+    println!("{}", json!({"verdict": {"exitCode": verdict.exit_code}}));
     Ok(())
 }
 
 /// The answer, or the error, as JSON.
-fn answer_line(answer: Result<v1::VerifyTransactionResponse, Error>) -> String {
+fn answer_line(answer: Result<v1::VerifyTransactionResponse, Error>) -> Value {
     match answer {
-        Ok(answer) => {
-            let (outcome, cycles) = (answer.outcome().as_str_name(), answer.cycles);
-            format!(r#"{{"outcome":"{outcome}","cycles":{cycles}}}"#)
-        }
+        Ok(answer) => json!({"outcome": answer.outcome().as_str_name(), "cycles": answer.cycles}),
         Err(error) => {
             let (code, reason) = (error.code().map_or(2, i32::from), error.reason().unwrap_or_default());
             let details = match &error {
@@ -55,7 +54,7 @@ fn answer_line(answer: Result<v1::VerifyTransactionResponse, Error>) -> String {
             };
             let violations = details.map_or_else(Vec::new, |wrong| wrong.field_violations);
             let fields: Vec<_> = violations.into_iter().map(|violation| violation.field).collect();
-            format!(r#"{{"error":{{"code":{code},"reason":"{reason}","fields":{fields:?}}}}}"#)
+            json!({"error": {"code": code, "reason": reason, "fields": fields}})
         }
     }
 }
