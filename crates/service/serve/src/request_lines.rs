@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn requests_that_readers_agree_on_pass_and_others_do_not() {
-        let chunks = "3;a=b\r\n\n{}\r\n0\r\nA: b\r\n\r\n";
+        let chunks = "3;a=b\r\n\n{}\r\n1\r\n\n\r\n0\r\nA: b\r\n\r\n";
         let good = [
             format!("{HEAD}Content-Length: 3\r\n\r\n\n{{}}"),
             format!("{HEAD}{CHUNKED}\r\n{chunks}"),

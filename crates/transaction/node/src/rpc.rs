@@ -48,9 +48,18 @@ struct Answer<T> {
 }
 
 #[derive(Deserialize)]
+#[serde(from = "Value")]
 struct Refusal {
     code: i64,
     message: String,
+}
+
+impl From<Value> for Refusal {
+    /// Providers send errors in other forms too, such as text alone; those count as server errors.
+    fn from(error: Value) -> Self {
+        let message = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+        Self { code: error["code"].as_i64().unwrap_or(-32_000), message }
+    }
 }
 
 /// The answer to one call; `None` if it is null.
@@ -84,11 +93,10 @@ async fn once<T: DeserializeOwned>(
     number: usize,
 ) -> Result<Option<T>, NodeError> {
     let bytes = transport.post(calls.method, calls.body(number).to_string().into()).await?;
-    let answer: Answer<T> = parse(transport, calls.method, &bytes)?;
-    let senseless = |detail: &str| senseless(transport, calls.method, detail);
+    let answer: Answer<T> = serde_json::from_slice(&bytes).map_err(unreadable(transport, calls.method))?;
     match answer.error {
         Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
-        None if answer.id != Some(number as u64) => Err(senseless("it has another id than the call")),
+        None if answer.id != Some(number as u64) => Err(senseless(transport, calls.method, "another id")),
         None => Ok(answer.result),
     }
 }
@@ -135,7 +143,8 @@ async fn batch_of<T: DeserializeOwned, U>(
         bytes => bytes?,
     };
     if !bytes.trim_ascii_start().starts_with(b"[") {
-        let answer: Answer<IgnoredAny> = parse(transport, calls.method, &bytes)?;
+        let answer: Answer<IgnoredAny> =
+            serde_json::from_slice(&bytes).map_err(unreadable(transport, calls.method))?;
         return match answer.error {
             Some(refusal) => match refused(transport, calls.request(part[0]), refusal) {
                 later if later.is_passing() => Err(later),
@@ -155,15 +164,11 @@ async fn batch_of<T: DeserializeOwned, U>(
             Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
             None => take(number, answer.result),
         };
-        let (taken, error) = match taken {
-            Ok(taken) => (Some(taken), None),
-            Err(error) => (None, Some((number, error))),
-        };
+        let (taken, error) =
+            taken.map_or_else(|error| (None, Some((number, error))), |taken| (Some(taken), None));
         wrong = wrong.take().into_iter().chain(error).min_by_key(|(number, _)| *number);
-        match by_number.insert(number, taken) {
-            Some(_) => Err(senseless(transport, calls.method, "two answers to one call")),
-            None => Ok(()),
-        }
+        let is_second = by_number.insert(number, taken).is_some();
+        if is_second { Err(senseless(transport, calls.method, "two answers to one call")) } else { Ok(()) }
     };
     each_answer(transport, calls.method, &bytes, heard)?;
     if by_number.len() < part.len() {
@@ -217,7 +222,7 @@ fn each_answer<T: DeserializeOwned>(
     let read = reader.deserialize_seq(visitor).and_then(|()| reader.end());
     match (failed, read) {
         (Some(error), _) => Err(error),
-        (None, read) => read.map_err(|error| senseless(transport, method, &error.to_string())),
+        (None, read) => read.map_err(unreadable(transport, method)),
     }
 }
 
@@ -234,12 +239,8 @@ async fn each<T: DeserializeOwned, U>(
     Ok(all)
 }
 
-fn parse<T: DeserializeOwned>(
-    transport: &Transport,
-    method: &'static str,
-    bytes: &[u8],
-) -> Result<T, NodeError> {
-    serde_json::from_slice(bytes).map_err(|error| senseless(transport, method, &error.to_string()))
+fn unreadable(transport: &Transport, method: &'static str) -> impl Fn(serde_json::Error) -> NodeError {
+    move |error| senseless(transport, method, &error.to_string())
 }
 
 fn senseless(transport: &Transport, method: &'static str, detail: &str) -> NodeError {

@@ -319,7 +319,9 @@ async fn what_breaks_is_asked_for_again() {
     assert!(matches!(node.tip().await, Err(NodeError::Status { status: 404, .. })));
     assert_eq!(server.requests() - before, 1);
     let refusal = |code: i64| json!({ "id": 0, "error": { "code": code, "message": "" } }).to_string();
-    for body in [-32_005, -32_603, 429, 502].map(refusal) {
+    let others =
+        ["\"rate limited\"", "{\"code\":-32000}"].map(|error| format!("{{\"id\":0,\"error\":{error}}}"));
+    for body in [-32_005, -32_603, 429, 502].map(refusal).into_iter().chain(others) {
         server.fail([Fault::Body(body)]);
         assert_eq!(node.tip().await.unwrap(), 0);
     }

@@ -75,12 +75,12 @@ impl MockError {
         Self::Inconsistent { path: path.into(), problem }
     }
 
-    /// Path of the error, if it has a location in the document.
+    /// Path of the error, unless it is of the whole document.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Shape { path, .. } | Self::Molecule { path, .. } | Self::Inconsistent { path, .. } => {
-                Some(path)
+                Some(path.as_str()).filter(|path| !matches!(*path, "" | "." | "the whole"))
             }
             Self::TooLarge { .. }
             | Self::TooManyValues { .. }

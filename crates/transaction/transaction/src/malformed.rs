@@ -107,7 +107,7 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
     }
     let is = |start: &str| detail.starts_with(start);
     if has(b"{{") && (is("an odd number") || is("invalid length") || is("Invalid character")) {
-        return Some("a placeholder ends with }} in its line, and stands in a file, not in standard input");
+        return Some("only `antares` fills in placeholders, in a file, with }} in the same line");
     }
     if is("invalid type: integer") || is("Invalid Uint") || is("Invalid number") {
         return Some("numbers are texts of hexadecimal digits here, such as \"0x1f\"");

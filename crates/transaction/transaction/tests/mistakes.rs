@@ -146,7 +146,7 @@ const VALUES: [(&str, Option<&str>, &str); 38] = [
     ("/tx/witnesses/0", Some("\"0102\""), "the digits do not begin with 0x: \"0102\": write 0x in front"),
     ("/tx/witnesses/0", Some("\"0x123\""), "an odd number of hexadecimal digits: 3"),
     ("/tx/witnesses/0", Some("\"0xgg\""), "a character is no hexadecimal digit"),
-    ("/tx/witnesses/0", Some("\"0x{{ data lock\""), "a placeholder ends with }} in its line"),
+    ("/tx/witnesses/0", Some("\"0x{{ data lock\""), "only `antares` fills in placeholders"),
     ("/tx/witnesses/0", Some("5"), "numbers are texts"),
     ("/tx/witnesses/0", Some("[]"), "a list stands where text is needed"),
     ("/tx/witnesses", Some("\"0x\""), "text stands where a list is needed"),
@@ -223,6 +223,7 @@ fn values_of_the_wrong_form_are_reported_in_plain_words_with_the_next_step() {
         let text = reported(&value, &path);
         assert!(text.contains(expected), "{pointer} {new:?}: {text}");
     }
+    assert_eq!(read(&json!({})).err().unwrap().path(), None);
     for (pointer, key, wrong) in KEYS {
         let mut value = good();
         let object = value.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
