@@ -82,12 +82,11 @@ impl ContextExt for Context {
         if outputs_len != outputs_data_len {
             return Err(TransactionError::OutputsDataLengthMismatch { outputs_len, outputs_data_len }.into());
         }
-        let resolved = resolve(self, tx)?;
+        let resolved = Arc::new(resolve(self, tx)?);
         let forks = HardForks { ckb2021: CKB2021::new_dev_default(), ckb2023: CKB2023::new_dev_default() };
-        let consensus = ConsensusBuilder::default().hardfork_switch(forks).build();
+        let consensus = Arc::new(ConsensusBuilder::default().hardfork_switch(forks).build());
         let tip = HeaderBuilder::default().number(0).build();
         let env = Arc::new(TxVerifyEnv::new_submit(&tip));
-        let (resolved, consensus) = (Arc::new(resolved), Arc::new(consensus));
         let verifier = Verifier::with_debug(engine, resolved, self.clone(), consensus, env, debug);
         verifier.verify(max_cycles).map(|verdict| verdict.cycles)
     }
