@@ -12,6 +12,7 @@ pub use crate::args::{
     credentials::CredentialArgs,
     debug::DebugArgs,
     diagnosis::DiagnosisArgs,
+    execution::LimitArgs,
     fuzz::{FuzzArgs, FuzzTier},
     lock::{Content, LockArgs},
     optimise::OptimiseArgs,
@@ -24,6 +25,7 @@ pub(crate) use crate::args::{
     compile::CompileArgs,
     coverage::CoverageArgs,
     doctor::DoctorArgs,
+    execution::ExecutionArgs,
     explain::{ExplainArgs, Shown},
     hash::HashArgs,
     new::NewArgs,
@@ -51,6 +53,7 @@ pub(crate) mod credentials;
 mod debug;
 pub(crate) mod diagnosis;
 mod doctor;
+mod execution;
 mod explain;
 mod fuzz;
 mod hash;

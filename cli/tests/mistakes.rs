@@ -27,7 +27,15 @@ const MISTAKES: [ConfigProblem; 19] = [
             "`antares hash FILE`",
         ],
     ),
-    (&[("data1", "data")], &[], &["InvalidInstruction", "hash type data runs VM version 0", "data2"]),
+    (
+        &[("data1", "data"), ("\"cell_deps\": [{\"out", DEP_TWICE)],
+        &[],
+        &[
+            "tx.cell_deps[1]: is tx.cell_deps[0] again, and nodes refuse",
+            "hash type data runs VM version 0",
+            "data2",
+        ],
+    ),
     (
         &[("{{ data lock }}", "{{ data x86 }}"), ("{{ hash lock }}", "{{ hash x86 }}")],
         &[],
@@ -97,6 +105,10 @@ fn files_that_are_no_transactions_are_named_as_what_they_are() {
     }
 }
 
+/// The first cell dep of the transaction, and the beginning of the list.
+const DEP_TWICE: &str = "\"cell_deps\": [{\"out_point\": {\"tx_hash\": \
+    \"0x2222222222222222222222222222222222222222222222222222222222222222\", \"index\": \"0x0\"}, \
+    \"dep_type\": \"code\"}, {\"out";
 const ABAB: &str = "abababababababababababababababababababababababababababababababab";
 
 #[test]

@@ -4,10 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use crate::{
-    args::{number::number, percent::Percent},
-    limits::DEADLINE_MS_MAX,
-};
+use crate::args::{execution::LimitArgs, percent::Percent};
 
 /// Arguments of `antares coverage`.
 #[derive(Debug, Args)]
@@ -28,12 +25,8 @@ pub(crate) struct CoverageArgs {
     /// Exit with 1 if a smaller share of the lines ran
     #[arg(long, value_name = "PERCENT")]
     pub fail_under: Option<Percent>,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -5,11 +5,11 @@ use std::{fmt, path::PathBuf, str::FromStr};
 use antares_abi::Tier;
 use antares_node::BareFormat;
 use ckb_types::H256;
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 
-use crate::{
-    args::{code::CodeArgs, number::number, run::tiers},
-    limits::DEADLINE_MS_MAX,
+use crate::args::{
+    code::CodeArgs,
+    execution::{LimitArgs, tiers},
 };
 
 /// A transaction of a node's chain, or one that uses its cells.
@@ -100,12 +100,8 @@ pub(crate) struct ReplayArgs {
     /// Disable the local cache of native code
     #[arg(long)]
     pub no_cache: bool,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -6,10 +6,7 @@ use antares_abi::Isa;
 use antares_profile_view::Format;
 use clap::{Args, Subcommand, value_parser};
 
-use crate::{
-    args::{credentials::CredentialArgs, number::number, percent::Percent},
-    limits::DEADLINE_MS_MAX,
-};
+use crate::args::{credentials::CredentialArgs, execution::LimitArgs, percent::Percent};
 
 /// Arguments of `antares profile`.
 #[derive(Debug, Args)]
@@ -78,12 +75,8 @@ pub struct TargetArgs {
     /// Instruction set [default: implied by the VM version]
     #[arg(long, value_name = "imc[+b][+mop][+a]")]
     pub isa: Option<Isa>,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Arguments of the script
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,

@@ -2,20 +2,9 @@
 
 use std::ffi::OsString;
 
-use antares_abi::Tier;
-use clap::{
-    Args,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-    value_parser,
-};
+use clap::Args;
 
-use crate::{
-    args::{
-        code::CodeArgs, credentials::CredentialArgs, diagnosis::DiagnosisArgs, lock::LockArgs,
-        number::number, script::ScriptArgs,
-    },
-    limits::DEADLINE_MS_MAX,
-};
+use crate::args::{execution::ExecutionArgs, lock::LockArgs, number::number, script::ScriptArgs};
 
 /// Arguments of `antares run`.
 #[derive(Debug, Args)]
@@ -23,48 +12,14 @@ pub(crate) struct RunArgs {
     /// The script.
     #[command(flatten)]
     pub script: ScriptArgs,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
     /// Exit with 1 if the run takes another number of cycles
     #[arg(long, value_name = "N", value_parser = number)]
     pub expect_cycles: Option<u64>,
-    /// Tiers that may run the script
-    #[arg(long, value_parser = tiers(), default_value_t)]
-    pub tier: Tier,
     #[command(flatten)]
-    pub code: CodeArgs,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
-    /// Run on this server [default: ANTARES_SERVER, else this machine]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// With --server: repeat the run in the interpreter and compare
-    #[arg(long)]
-    pub recheck: bool,
+    pub how: ExecutionArgs,
     #[command(flatten)]
     pub lock: LockArgs,
-    #[command(flatten)]
-    pub diagnosis: DiagnosisArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
     /// Arguments of the script
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
-}
-
-/// Parses the tiers that may run.
-pub(crate) fn tiers() -> impl TypedValueParser<Value = Tier> {
-    let names = Tier::ALL.map(|tier| {
-        PossibleValue::new(tier.name()).help(match tier {
-            Tier::Auto => "Native code where possible, the interpreter for the rest",
-            Tier::Native => "Compile first, and fail if the compile fails",
-            Tier::Interpreter => "The interpreter only; never compiles",
-        })
-    });
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())
 }

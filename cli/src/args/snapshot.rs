@@ -4,10 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::{
-    args::{number::number, percent::Percent},
-    limits::DEADLINE_MS_MAX,
-};
+use crate::args::{execution::LimitArgs, percent::Percent};
 
 /// Arguments of `antares snapshot`.
 #[derive(Debug, Args)]
@@ -23,12 +20,8 @@ pub(crate) struct SnapshotArgs {
     /// With --check: allowed change of cycles and sizes [default: none]
     #[arg(long, value_name = "PERCENT", requires = "check", value_parser = Percent::part)]
     pub tolerance: Option<Percent>,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

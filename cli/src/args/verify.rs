@@ -2,19 +2,12 @@
 
 use std::path::PathBuf;
 
-use antares_abi::Tier;
 use antares_pool::job;
 use clap::{Args, ValueEnum, value_parser};
 
 #[cfg(feature = "server")]
 use crate::args::of_chain::OfChainArgs;
-use crate::{
-    args::{
-        cell::CellName, code::CodeArgs, credentials::CredentialArgs, diagnosis::DiagnosisArgs,
-        number::number, run::tiers,
-    },
-    limits::DEADLINE_MS_MAX,
-};
+use crate::args::{cell::CellName, execution::ExecutionArgs};
 
 /// Arguments of `antares verify`.
 #[derive(Debug, Args)]
@@ -42,30 +35,8 @@ pub(crate) struct VerifyArgs {
     /// the chain]
     #[arg(long, value_name = "N", conflicts_with = "script_version")]
     pub mainnet_epoch: Option<u64>,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Tiers that may run the script
-    #[arg(long, value_parser = tiers(), default_value_t)]
-    pub tier: Tier,
     #[command(flatten)]
-    pub code: CodeArgs,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
-    /// Run on this server [default: ANTARES_SERVER, else this machine]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// With --server: repeat the run in the interpreter and compare
-    #[arg(long)]
-    pub recheck: bool,
-    #[command(flatten)]
-    pub diagnosis: DiagnosisArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    pub how: ExecutionArgs,
 }
 
 /// Which script of a cell.

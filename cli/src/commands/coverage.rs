@@ -72,7 +72,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
 
 /// All named targets, and those in named folders.
 fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
-    let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &args.args };
+    let terms = Terms { limits: args.limits, args: &args.args };
     let mut targets = Vec::new();
     for input in &args.inputs {
         if !input.is_dir() {

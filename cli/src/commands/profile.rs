@@ -199,7 +199,7 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         options: CompileOptions { vm_version: args.vm_version, isa },
         tier: Tier::Interpreter,
         args: args.args.iter().cloned().map(OsStringExt::into_vec).collect(),
-        cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
+        cycles_max: args.limits.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         sample_cycles: 0,
         sample_salt: 0,
@@ -285,7 +285,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
         form: files.form,
         rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         tier: Tier::Interpreter,
-        cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
+        cycles_max: args.limits.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: files.file.len(),
         cells: files.cells.iter().map(shared).collect(),
@@ -331,7 +331,7 @@ fn request(
     args: &TargetArgs,
 ) -> Result<ProfileReport, Failure> {
     let pool = workers::start("antares-run-worker")?;
-    let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
+    let deadline = Duration::from_millis(args.limits.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
     let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
     let late = format!("no profile within {} ms: see --deadline-ms", deadline.as_millis());
     workers::done(verdict, "run", "run", late)

@@ -3,11 +3,7 @@
 mod fetch;
 mod report;
 
-use std::{
-    collections::VecDeque,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, process::ExitCode, time::Instant};
 
 use antares_node::{ChainNode, ChainRules};
 use anyhow::anyhow;
@@ -120,8 +116,8 @@ impl Replay<'_> {
             environment: of_chain::environment(&self.rules, epoch),
             tier: self.args.tier,
             code: self.args.code(),
-            cycles_max: self.args.max_cycles,
-            deadline: self.args.deadline_ms.map(Duration::from_millis),
+            cycles_max: self.args.limits.max_cycles,
+            deadline: self.args.limits.deadline(),
             ..Request::default()
         };
         let verdict = self.transactions.verify(&request)?;

@@ -1,6 +1,6 @@
 //! `antares run`: runs a script, here or on a server, and reports the outcome.
 
-use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
+use std::{os::unix::ffi::OsStringExt, process::ExitCode};
 
 use antares_abi::Tier;
 
@@ -19,42 +19,43 @@ use crate::{
 
 /// Runs the script that `args` name.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    diagnosis::check_files(&args.diagnosis)?;
+    diagnosis::check_files(&args.how.diagnosis)?;
     if args.lock.as_lock {
         return as_lock::run(args);
     }
+    let how = args.how;
     let request = Request {
         elf: input::read_script(&args.script.elf)?,
         options: args.script.machine.options(),
-        tier: args.tier,
-        code: args.code,
+        tier: how.tier,
+        code: how.code,
         args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
-        cycles_max: args.max_cycles,
-        deadline: args.deadline_ms.map(Duration::from_millis),
-        recheck: args.recheck,
-        diagnosis: args.diagnosis.is_for_server(args.json),
+        cycles_max: how.limits.max_cycles,
+        deadline: how.limits.deadline(),
+        recheck: how.recheck,
+        diagnosis: how.diagnosis.is_for_server(how.json),
     };
-    let server = args.code.server(args.server.as_deref());
+    let server = how.code.server(how.server.as_deref());
     let mut report = match server.as_deref() {
-        None => args
+        None => how
             .credentials
-            .without_server(args.recheck)
+            .without_server(how.recheck)
             .and_then(|()| run_native_or_explain(&request, engine::run)),
-        Some(url) => run_there(url, &args.credentials, &request),
+        Some(url) => run_there(url, &how.credentials, &request),
     }?;
     let of_here = server.is_none().then_some(CYCLES_MAX_DEFAULT);
     report.name_limit(request.cycles_max.or(of_here));
     report.explain_restart(request.options.isa);
-    if !args.json {
+    if !how.json {
         output::print_text(&report.to_text())?;
     }
-    let found = match args.diagnosis.is_printed(args.json) {
-        true => diagnosis::or_hint(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?,
+    let found = match how.diagnosis.is_printed(how.json) {
+        true => diagnosis::or_hint(diagnosis::of_run(&request, &report, &how.diagnosis), &how.diagnosis)?,
         false => Vec::new(),
     };
-    match args.json {
-        true => output::print(diagnosis::to_json(&report, &found, &args.diagnosis).as_bytes()),
-        false => output::print_text(&diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis)),
+    match how.json {
+        true => output::print(diagnosis::to_json(&report, &found, &how.diagnosis).as_bytes()),
+        false => output::print_text(&diagnosis::to_text(&found, report.error.as_deref(), &how.diagnosis)),
     }?;
     Ok(status(&report, args.expect_cycles))
 }

@@ -17,7 +17,7 @@ use anyhow::anyhow;
 use parking_lot::Mutex;
 
 use crate::{
-    args::{CredentialArgs, TargetArgs},
+    args::{LimitArgs, TargetArgs},
     failure::Failure,
     input,
     limits::SNAPSHOT_ENTRIES_MAX,
@@ -26,8 +26,7 @@ use crate::{
 /// How to run all files.
 #[derive(Default)]
 pub(crate) struct Terms<'a> {
-    pub max_cycles: Option<u64>,
-    pub deadline_ms: Option<u64>,
+    pub limits: LimitArgs,
     /// Arguments of scripts without an arguments file.
     pub args: &'a [OsString],
 }
@@ -104,18 +103,7 @@ pub(crate) fn in_parallel<T: Send>(
 
 /// Arguments on these terms, without a target.
 pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
-    TargetArgs {
-        elf: None,
-        tx: None,
-        server: None,
-        credentials: CredentialArgs::default(),
-        window_ms: None,
-        vm_version: 2,
-        isa: None,
-        max_cycles: terms.max_cycles,
-        deadline_ms: terms.deadline_ms,
-        args: Vec::new(),
-    }
+    TargetArgs { vm_version: 2, limits: terms.limits, ..TargetArgs::default() }
 }
 
 /// Whether a file is a transaction in JSON, or one described in TOML.

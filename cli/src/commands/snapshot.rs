@@ -124,7 +124,7 @@ fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot,
 
 /// Runs one file; none if it is not runnable, or needs a transaction.
 fn entry(path: &Path, args: &SnapshotArgs) -> Result<Option<Entry>, Failure> {
-    let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &[] };
+    let terms = Terms { limits: args.limits, args: &[] };
     let Some(target) = target(path, &terms)? else { return Ok(None) };
     let profiled = profile::target(&target).map_err(|failure| failure.of(&path.display().to_string()))?;
     if target.elf.is_some() && profiled.ending.contains(NEEDS_TRANSACTION) {

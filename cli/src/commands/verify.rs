@@ -1,13 +1,17 @@
 //! `antares verify`: runs the scripts of a transaction and reports whether they accept it.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{fs, path::Path, process::ExitCode};
 
 use antares_pool::job;
-use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX, template};
+use antares_transaction::{
+    Environment, MockError,
+    limits::TRANSACTION_BYTES_MAX,
+    template::{self, source_column},
+};
 use anyhow::anyhow;
 
 use crate::{
-    args::{CredentialArgs, DiagnosisArgs, VerifyArgs},
+    args::{CredentialArgs, DiagnosisArgs, ExecutionArgs, VerifyArgs},
     failure::Failure,
     input,
     input::verify_request::Request,
@@ -19,14 +23,11 @@ use crate::{
 
 /// Verifies the transaction that `args` name.
 pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let file = args.tx.as_ref().map(|path| path.display().to_string());
-    let named = |failure: Failure| match (&failure, &file) {
-        (Failure::Usage(error), Some(file)) if error.to_string().starts_with("the transaction") => {
-            failure.of(file)
-        }
-        _ => failure,
+    let named = |failure| match &args.tx {
+        Some(path) => of_file(failure, path),
+        None => failure,
     };
-    diagnosis::check_files(&args.diagnosis)?;
+    diagnosis::check_files(&args.how.diagnosis)?;
     let source = source(&args).map_err(named)?;
     let environment = match (args.script_version, args.mainnet_epoch) {
         (Some(version), _) => Environment::of_version(version),
@@ -34,29 +35,38 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         (None, None) => source.environment,
     };
     let request = Request {
-        json: source.json,
         is_bare: source.is_bare,
-        environment,
         group: args.group.map(job::GroupKind::from).zip(args.cell.map(|cell| cell.0)),
-        tier: args.tier,
-        code: args.code,
-        cycles_max: args.max_cycles,
-        deadline: args.deadline_ms.map(Duration::from_millis),
-        recheck: args.recheck,
-        diagnosis: args.diagnosis.is_for_server(args.json),
+        ..Request::new(source.json, environment, &args.how)
     };
-    if request.is_bare && args.diagnosis.verbose > 1 {
+    if request.is_bare && args.how.diagnosis.verbose > 1 {
         let why =
             "-vv runs the scripts again on this machine, where the cells are missing: name a node with --rpc";
         return Err(Failure::Usage(anyhow!(why)));
     }
-    let report = anywhere(&request, args.server.as_deref(), &args.credentials);
-    let report = report.map_err(named)?;
-    print_verdict(&request, &report, &args.diagnosis, args.json)?;
+    let report = anywhere(&request, &args.how).map_err(named)?;
+    print_verdict(&request, &report, &args.how.diagnosis, args.how.json)?;
     if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
         eprintln!("antares: {} cycles here, {cycles} as the node says", report.cycles);
     }
     Ok(report.exit_status())
+}
+
+/// The same failure, with the name of the transaction's file and its columns.
+fn of_file(failure: Failure, path: &Path) -> Failure {
+    let Failure::Usage(mut error) = failure else { return failure };
+    if let Some(mock) = error.downcast_ref::<MockError>()
+        && let Ok(text) = fs::read_to_string(path)
+    {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let line = |line: usize| text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        let mock = mock.clone().with_column(|at, column| source_column(line(at), folder, column));
+        error = anyhow!("the transaction cannot be used: {mock}");
+    }
+    match error.to_string().starts_with("the transaction") {
+        true => Failure::Usage(error).of(&path.display().to_string()),
+        false => Failure::Usage(error),
+    }
 }
 
 /// The transaction, and further data from its source.
@@ -83,7 +93,7 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
     let whole = Source { json, is_bare: false, environment: Environment::default(), cycles: None };
     #[cfg(feature = "server")]
     {
-        let has_server = args.code.server(args.server.as_deref()).is_some();
+        let has_server = args.how.code.server(args.how.server.as_deref()).is_some();
         let bare = crate::commands::of_chain::bare(&whole.json, args.of_chain.format, has_server)?;
         if let Some(json) = bare {
             return Ok(Source { json, is_bare: true, ..whole });
@@ -114,14 +124,10 @@ pub(crate) fn print_verdict(
 }
 
 /// Verifies on this machine, or on the selected server.
-pub(crate) fn anywhere(
-    request: &Request,
-    server: Option<&str>,
-    credentials: &CredentialArgs,
-) -> Result<Verdict, Failure> {
-    match request.code.server(server).as_deref() {
-        None => credentials.without_server(request.recheck).and_then(|()| engine::verify(request)),
-        Some(url) => verify_there(url, credentials, request),
+pub(crate) fn anywhere(request: &Request, how: &ExecutionArgs) -> Result<Verdict, Failure> {
+    match request.code.server(how.server.as_deref()).as_deref() {
+        None => how.credentials.without_server(request.recheck).and_then(|()| engine::verify(request)),
+        Some(url) => verify_there(url, &how.credentials, request),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `antares run --as-lock`: a script as the lock of the only input of a generated transaction.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX};
 use bytes::Bytes;
@@ -21,19 +21,10 @@ impl Content {
 /// Runs the script that `args` name.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let mock = args.lock.to_mock(&args.script.elf)?;
-    let request = verify_request::Request {
-        json: mock.to_json(),
-        environment: Environment::of_version(args.script.machine.vm_version),
-        tier: args.tier,
-        code: args.code,
-        cycles_max: args.max_cycles,
-        deadline: args.deadline_ms.map(Duration::from_millis),
-        recheck: args.recheck,
-        diagnosis: args.diagnosis.is_for_server(args.json),
-        ..verify_request::Request::default()
-    };
-    let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;
-    verify::print_verdict(&request, &report, &args.diagnosis, args.json)?;
+    let environment = Environment::of_version(args.script.machine.vm_version);
+    let request = verify_request::Request::new(mock.to_json(), environment, &args.how);
+    let report = verify::anywhere(&request, &args.how)?;
+    verify::print_verdict(&request, &report, &args.how.diagnosis, args.how.json)?;
     match args.expect_cycles {
         Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
             eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);

@@ -8,14 +8,15 @@ use antares_transaction::{
     Mock, SharedData, data_hash, is_same_memory,
     limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use bytes::Bytes;
 
 use crate::failure::Failure;
 
 /// Reads a transaction of ckb-debugger's JSON.
 pub fn read(json: &[u8]) -> Result<Mock, Failure> {
-    Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
+    let read = Mock::from_json(json).context("the transaction cannot be used");
+    read.map_err(Failure::Usage)
 }
 
 /// A transaction, and its long cells.

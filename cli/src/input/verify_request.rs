@@ -6,7 +6,7 @@ use antares_pool::job::{self, VerifyJob};
 use antares_transaction::Environment;
 
 use crate::{
-    args::code::CodeArgs,
+    args::{CodeArgs, ExecutionArgs},
     limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
 };
 
@@ -38,6 +38,20 @@ pub struct Request {
 }
 
 impl Request {
+    pub(crate) fn new(json: Vec<u8>, environment: Environment, how: &ExecutionArgs) -> Self {
+        Self {
+            json,
+            environment,
+            tier: how.tier,
+            code: how.code,
+            cycles_max: how.limits.max_cycles,
+            deadline: how.limits.deadline(),
+            recheck: how.recheck,
+            diagnosis: how.diagnosis.is_for_server(how.json),
+            ..Self::default()
+        }
+    }
+
     /// The job for a run worker, without the transaction and its files.
     pub(crate) fn job(&self) -> VerifyJob {
         let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.environment;

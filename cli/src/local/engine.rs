@@ -141,6 +141,9 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 /// programs if the tier wants it.
 pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let mock = parsed_transaction::read(&request.json)?;
+    if let Some(repeated) = mock.repeated_dep() {
+        eprintln!("antares: {repeated}");
+    }
     let mut child = head_start::verify(request, &mock);
     let until = head_start::is_short_until();
     let code = Code::new(request.code);

@@ -80,8 +80,10 @@ fn debug_output_can_be_had() {
 }
 
 #[test]
-fn cells_that_are_not_there_are_an_error() {
+fn cells_may_occur_twice_and_missing_ones_are_an_error() {
     let (mut context, tx) = guarded(ALWAYS_SUCCESS.clone(), ScriptHashType::Data1, &[]);
+    let (input, dep) = (tx.inputs().get_unchecked(0), tx.cell_deps().get_unchecked(0));
+    verify(&context, &tx.as_advanced_builder().input(input).cell_dep(dep).build(), 1_000_000).unwrap();
     context.cells.clear();
     assert!(context.verify_tx_with(&Engine::new(), &tx, 1_000_000).is_err());
 }

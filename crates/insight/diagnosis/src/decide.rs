@@ -117,6 +117,11 @@ pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
     let value = vm.value.as_ref().filter(|_| matches!(vm.ending, Ending::Exit(_)));
     let stack = match value.map(|value| &value.made) {
         Some(Made::Code { stack, is_constant: true }) => stack,
+        // A call of foreign code at the end of a function has replaced the author's own.
+        Some(Made::Code { stack, .. }) if own(&namer.stack(stack, vm.id)).is_none() => {
+            let is_own = |branch: &&Branch| own(&namer.stack(&branch.stack, vm.id)).is_some();
+            return vm.branches.iter().find(is_own);
+        }
         Some(Made::Code { .. }) => return None,
         Some(_) if maker(vm, namer).is_some() => return None,
         _ => return vm.branches.first(),

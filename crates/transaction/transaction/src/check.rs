@@ -178,6 +178,19 @@ fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> 
     refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))
 }
 
+/// The first dep that is listed twice.
+pub(crate) fn repeated_dep(tx: &RawTransaction) -> Option<MockError> {
+    let cells = tx.cell_deps().into_iter().map(|dep| bytes(&dep)).collect();
+    let headers = tx.header_deps().into_iter().map(|hash| bytes(&hash)).collect();
+    [("cell_deps", cells), ("header_deps", headers)].into_iter().find_map(|(list, entries): (_, Vec<_>)| {
+        let mut seen = HashMap::new();
+        let path = |index| format!("tx.{list}[{index}]");
+        entries.into_iter().zip(0..).find_map(|(entry, index)| {
+            seen.insert(entry, index).map(|first| MockError::at(path(index), Problem::Repeated(path(first))))
+        })
+    })
+}
+
 /// An unused entry is most likely an error, and suggests that another entry is missing.
 fn refuse_unused(path: Option<String>) -> Result<(), MockError> {
     path.map_or(Ok(()), |path| Err(MockError::at(path, Problem::Unused)))

@@ -75,6 +75,15 @@ impl MockError {
         Self::Inconsistent { path: path.into(), problem }
     }
 
+    /// The same error, with the column that `source_column` gives for its line and column.
+    #[must_use]
+    pub fn with_column(mut self, source_column: impl FnOnce(usize, usize) -> usize) -> Self {
+        if let Self::Syntax { line, column, .. } | Self::Shape { line, column, .. } = &mut self {
+            *column = source_column(*line, *column);
+        }
+        self
+    }
+
     /// Path of the error, unless it is of the whole document.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
@@ -159,6 +168,11 @@ pub enum Problem {
     /// An entry occurs twice.
     #[error("is given already, as {0}")]
     Duplicate(String),
+    /// A dep that the transaction lists twice.
+    #[error(
+        "is {0} again, and nodes refuse the transaction (DuplicateCellDeps, DuplicateHeaderDeps): remove one"
+    )]
+    Repeated(String),
     /// An entry that the transaction does not use.
     #[error("is not used by the transaction: name it there, or remove it here")]
     Unused,

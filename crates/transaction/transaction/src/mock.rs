@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::error::Category;
 
 use crate::{
-    check::{check, check_lengths},
+    check::{check, check_lengths, repeated_dep},
     error::{MockError, Problem},
     keys,
     limits::{TRANSACTION_BYTES_MAX, VALUES_MAX},
@@ -220,6 +220,12 @@ impl Mock {
     #[must_use]
     pub fn as_ckb(&self) -> &MockTransaction {
         &self.mock
+    }
+
+    /// The first dep that the transaction lists twice. Scripts run all the same, but nodes refuse it.
+    #[must_use]
+    pub fn repeated_dep(&self) -> Option<MockError> {
+        repeated_dep(&self.mock.tx.raw())
     }
 
     /// The known hashes; the lists may be shorter than those of cells.

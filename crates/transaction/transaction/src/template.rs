@@ -149,6 +149,25 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
     Ok(expanded)
 }
 
+/// The column in `line` of a column in its expansion; within an expansion, the placeholder's.
+#[must_use]
+pub fn source_column(line: &str, folder: &Path, column: usize) -> usize {
+    // Where the last placeholder ends in the line, and in its expansion.
+    let (mut source, mut expanded) = (0, 0);
+    for placeholder in find(line).unwrap_or_default() {
+        let start = expanded + placeholder.start - source;
+        let mut digits = String::new();
+        let is_known = fill(&placeholder, folder, &HashMap::new(), &mut digits).is_ok();
+        // The definition of a type may be in another line.
+        let end = start + if is_known { digits.len() } else { 64 };
+        if column <= end {
+            return (source + column - expanded).min(placeholder.start + 1);
+        }
+        (source, expanded) = (placeholder.end, end);
+    }
+    source + column - expanded
+}
+
 /// The placeholders of `text`, in order. Malformed placeholders are text.
 fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
     let mut found = Vec::new();
@@ -318,6 +337,16 @@ mod tests {
         for text in ["{{", "{{ data }}", "{{ data a", "{{ nothing }}", "{ \"a\": {}}", "{{ data a\n}}"] {
             assert_eq!(expanded(text), text);
         }
+    }
+
+    #[test]
+    fn columns_of_an_expansion_are_those_of_its_line() {
+        let line = r#"{"a": "{{ data a b }}", "b": "{{ ref_type x }}", c"#;
+        let of = |text: &str| source_column(line, folder().path(), text.len() + 1);
+        let digits = "0".repeat(64);
+        let columns =
+            ["{", r#"{"a": "7f"#, r#"{"a": "7f00ab", "#, &format!(r#"{{"a": "7f00ab", "b": "{digits}", "#)];
+        assert_eq!(columns.map(of), [2, 8, 25, line.len()]);
     }
 
     #[track_caller]

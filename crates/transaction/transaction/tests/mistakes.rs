@@ -265,6 +265,19 @@ fn cell_deps_must_be_given_once() {
 }
 
 #[test]
+fn deps_that_are_listed_twice_are_told() {
+    let repeated = |list: &str, entry: usize| {
+        let mut value = good();
+        let deps = value["tx"][list].as_array_mut().unwrap();
+        deps.push(deps[entry].clone());
+        read(&value).unwrap().repeated_dep().unwrap().to_string()
+    };
+    assert!(repeated("cell_deps", 1).starts_with("tx.cell_deps[2]: is tx.cell_deps[1] again, "));
+    assert!(repeated("header_deps", 0).starts_with("tx.header_deps[1]: is tx.header_deps[0] again, "));
+    assert_eq!(read(&good()).unwrap().repeated_dep(), None);
+}
+
+#[test]
 fn dep_groups_must_be_whole() {
     let (data, at) = ("/mock_info/cell_deps/1/data", "mock_info.cell_deps[1].data");
     mistake(data, json!("0x1234"), at, "list of out points");
