@@ -178,7 +178,7 @@ func (client *Client) Execute(
 	}
 	answer, err := retried(client, ctx, execute)
 	var refused *Refused
-	if errors.As(err, &refused) && refused.Reason == "SCRIPT_NOT_FOUND" {
+	if errors.As(err, &refused) && (refused.Reason == "SCRIPT_NOT_FOUND" || refused.Reason == "SOURCE_UNAVAILABLE") {
 		request.Script.Source = &antaresv1.Script_Elf{Elf: elf}
 		return retried(client, ctx, execute)
 	}

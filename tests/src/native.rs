@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::Write,
-    ops::Range,
     os::fd::AsFd,
 };
 
@@ -133,7 +132,7 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 /// # Panics
 /// It has none.
 #[must_use]
-pub fn code_of(library: &[u8]) -> Range<usize> {
+pub fn code_of(library: &[u8]) -> std::ops::Range<usize> {
     let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
     let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
     let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;

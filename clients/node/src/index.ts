@@ -187,7 +187,7 @@ export class Client {
     try {
       return await execute({ sha256: digest(script) });
     } catch (error) {
-      if (!(error instanceof Refused) || error.reason !== "SCRIPT_NOT_FOUND") {
+      if (!(error instanceof Refused) || !["SCRIPT_NOT_FOUND", "SOURCE_UNAVAILABLE"].includes(error.reason)) {
         throw error;
       }
       return execute({ elf: Buffer.from(script) });

@@ -19,7 +19,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 class Runner(runner_pb2_grpc.RunnerServiceServicer):
     def __init__(self):
-        self.requests, self.errors, self.time_left = [], [], None
+        self.requests, self.errors, self.time_left, self.lacking = [], [], None, "SCRIPT_NOT_FOUND"
 
     def VerifyTransaction(self, request, context):
         self.requests.append(request)
@@ -31,7 +31,7 @@ class Runner(runner_pb2_grpc.RunnerServiceServicer):
     def Execute(self, request, context):
         self.requests.append(request)
         if not request.script.elf:
-            refuse(context, grpc.StatusCode.NOT_FOUND, "SCRIPT_NOT_FOUND")
+            refuse(context, grpc.StatusCode.NOT_FOUND, self.lacking)
         return runner_pb2.ExecuteResponse(request_id=request.request_id)
 
     def VerifySession(self, requests, context):
@@ -163,8 +163,9 @@ class OfThreads(unittest.TestCase):
             self.assertEqual(list(threads.map(verify, range(64))), [[f"{number}"] * 10 for number in range(64)])
 
     def test_a_script_goes_by_digest_first(self):
-        self.client.execute(b"elf", ["7"], request_id="one")
-        self.assertEqual([request.script.WhichOneof("source") for request in self.runner.requests], ["sha256", "elf"])
+        for self.runner.lacking in ("SCRIPT_NOT_FOUND", "SOURCE_UNAVAILABLE"):
+            self.client.execute(b"elf", ["7"], request_id="one")
+        self.assertEqual([request.script.WhichOneof("source") for request in self.runner.requests], ["sha256", "elf"] * 2)
         self.assertEqual({(request.request_id, *request.args) for request in self.runner.requests}, {("one", b"7")})
 
     def test_a_session_goes_on_where_it_was_lost(self):

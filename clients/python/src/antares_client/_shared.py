@@ -275,8 +275,8 @@ def digest_request(script: bytes, args: Iterable[str | bytes], options: ExecuteO
 
 
 def add_elf(request: runner_pb2.ExecuteRequest, script: bytes, refused: Refused) -> None:
-    """For the server that does not have it; raises what has another reason."""
-    if refused.reason != "SCRIPT_NOT_FOUND":
+    """For the server that does not have it, or whose compiler is away; raises what has another reason."""
+    if refused.reason not in ("SCRIPT_NOT_FOUND", "SOURCE_UNAVAILABLE"):
         raise refused
     request.script.elf = script
 
