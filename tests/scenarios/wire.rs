@@ -97,8 +97,13 @@ async fn messages_that_lie_about_themselves_have_a_status() {
         assert!(codes.contains(&code), "{what}: {code:?}");
         assert_well(&server, before, what).await;
     }
-    // Bytes that are not a message.
-    for body in [message(0, 4, &[0xff; 4]), message(0, 64, &[0x0a; 64]), message(0, 5, &[0]), Bytes::new()] {
+    // Bytes that are not one message.
+    let elf = guests::bytes("exit-imc").unwrap();
+    let call = whole(0, &prost::Message::encode_to_vec(&inline(&elf, &["3"], Tier::Auto)));
+    let twice = [call.clone(), call].concat().into();
+    for body in
+        [message(0, 4, &[0xff; 4]), message(0, 64, &[0x0a; 64]), message(0, 5, &[0]), Bytes::new(), twice]
+    {
         let answer = send(&server, &[], body).await;
         assert!(matches!(answer, Ok((200, Some(Code::InvalidArgument)))), "{answer:?}");
     }
