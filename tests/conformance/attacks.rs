@@ -22,7 +22,7 @@ fn check_all(options: CompileOptions) -> BTreeMap<String, String> {
     attacks().into_iter().map(end).collect()
 }
 
-/// Versions 1 and 2 have the same code; scripts of version 0 have no fusions.
+/// Versions 1 and 2 differ only around system calls that stop a VM; version 0 has no fusions.
 #[test]
 fn attacks_end_alike_in_version_0() {
     check_all(script(0));

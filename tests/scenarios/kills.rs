@@ -74,18 +74,6 @@ impl Load {
     }
 }
 
-/// A script that runs until its deadline.
-fn endless() -> v1::ExecuteRequest {
-    let mut request = inline(&guests::bytes("attack-loop-call").unwrap(), &[], Tier::Native);
-    let limits = v1::RunLimits {
-        max_cycles: Some(1_000_000_000_000),
-        deadline_ms: Some(60_000),
-        debug_bytes_max: None,
-    };
-    request.limits = Some(limits);
-    request
-}
-
 /// A server with a small script stored and compiled.
 async fn ready(data: &tempfile::TempDir) -> (Server, Client, Vec<u8>) {
     let server = Server::start(data);
@@ -94,22 +82,6 @@ async fn ready(data: &tempfile::TempDir) -> (Server, Client, Vec<u8>) {
     client.upload(&elf).await.unwrap();
     client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap();
     (server, client, elf)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_run_worker_fails_its_own_call() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, mut client, elf) = ready(&data).await;
-    let mut other = client.clone();
-    let owner = tokio::spawn(async move { other.execute(endless()).await });
-    let victim = server.busy_worker("antares-run-worker");
-    let load = Load::start(&client, &elf);
-    signal("-KILL", victim);
-    let status = owner.await.unwrap().unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
-    let (answers, statuses) = load.end().await;
-    assert!(statuses.is_empty() && answers > 0, "{answers} answers, {statuses:?}");
-    assert_eq!(exit_code(&client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap()), Some(5));
 }
 
 #[tokio::test(flavor = "multi_thread")]
