@@ -85,7 +85,8 @@ pub fn start(worker: &str) -> Result<Pool, Failure> {
             degraded(&PoolError::LayersMissing { missing }.to_string(), &names)
         }
         error @ PoolError::NotReady { .. } => {
-            let why = "the kernel, or the filter of a container, refuses a part of the sandbox (docs/sandbox.md)";
+            let why =
+                "the kernel, or the filter of a container, refuses a part of the sandbox (docs/sandbox.md)";
             Failure::Service(anyhow::Error::from(error).context(why))
         }
         error => failed(error),
