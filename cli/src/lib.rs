@@ -1,6 +1,5 @@
 //! The command `antares`, and the code that the programs of `tools/` share with it: arguments, input, output,
 //! and the engine on this machine. Each program links only what it calls.
-#![forbid(unsafe_code)]
 
 pub mod args;
 pub mod commands;

@@ -1,5 +1,4 @@
 //! The command `antares`.
-#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -1,7 +1,6 @@
 //! The contract of docs/cli.md, with the real command and real workers (`cargo build --workspace` builds them;
 //! `make test` does so first).
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![forbid(unsafe_code)]
 
 mod authors;
 mod background_compile;

@@ -1,5 +1,4 @@
 //! The gRPC compile service: query the cache, else lease a compile worker, store, respond.
-#![forbid(unsafe_code)]
 
 pub mod app;
 mod artifact;

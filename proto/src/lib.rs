@@ -1,5 +1,4 @@
 //! The wire contract antares.v1: proto files and the types generated from them. No logic.
-#![forbid(unsafe_code)]
 
 /// Package `antares.v1`; the proto files carry the documentation.
 #[allow(

@@ -1,6 +1,5 @@
 //! The page `docs/reference/errors.md`, from the comments of the .proto files: which reasons a call may end
 //! with, and when. `BLESS=1` writes it. Every reason that the services' code has is one of them.
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};

@@ -1,5 +1,4 @@
 //! The runner service as a process of its own.
-#![forbid(unsafe_code)]
 
 use std::{process::ExitCode, sync::Arc};
 

@@ -6,7 +6,6 @@
     clippy::cast_sign_loss,
     reason = "tests; the model cuts numbers on purpose"
 )]
-#![forbid(unsafe_code)]
 
 mod control;
 mod harness;

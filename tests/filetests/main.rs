@@ -5,7 +5,6 @@
 //! imc+b`, `# args: 1 2`, `# show: program ir outcome`), code, and the expected output of each stage in
 //! comments at its end. `BLESS=1 cargo test -p antares-tests --test filetests` rewrites the expectations.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
-#![forbid(unsafe_code)]
 
 mod case;
 mod engine;

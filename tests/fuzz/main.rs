@@ -1,6 +1,5 @@
 //! The fuzz targets on stable Rust: every file of their corpora, and random mutations of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
-#![forbid(unsafe_code)]
 
 mod libraries;
 

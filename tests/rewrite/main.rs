@@ -11,7 +11,6 @@
     clippy::cast_sign_loss,
     reason = "tests"
 )]
-#![forbid(unsafe_code)]
 
 mod blocks;
 mod chance;

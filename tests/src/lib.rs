@@ -2,7 +2,6 @@
 //!
 //! This library contains their shared code; the tests are in the folders of these names.
 #![allow(clippy::cast_possible_truncation, reason = "only built where usize is 64 bits")]
-#![forbid(unsafe_code)]
 
 pub use antares_guests::{self as guests, crates};
 

@@ -5,7 +5,6 @@
 //! Chain::embed a mock transaction  -> a transaction of the chain, with its cells in earlier blocks
 //! TestNode     a node's JSON-RPC over a chain, with faults of two kinds: on the wire, and in answers
 //! ```
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "tests alone use it")]
 
 mod chain;

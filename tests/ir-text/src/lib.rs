@@ -1,5 +1,4 @@
 //! Parses the text form of the IR: [`module`] returns the module that was printed.
-#![forbid(unsafe_code)]
 
 use std::str::FromStr;
 

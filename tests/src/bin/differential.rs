@@ -2,7 +2,6 @@
 //! KIND] [--interpreter | --baseline] [--as-found]`. `--after` skips the first M programs of the seed, to
 //! resume an interrupted run. `differential --only SEED [--kind KIND]` runs one batch of a failure report.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use std::{
     env, fs,

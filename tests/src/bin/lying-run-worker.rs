@@ -1,5 +1,4 @@
 //! The pool's lying worker, for a whole server: `lie:NAME;` in a call selects the lie.
-#![forbid(unsafe_code)]
 
 #[path = "../../../crates/runtime/pool/examples/lying-worker/lies.rs"]
 mod lies;

@@ -6,7 +6,6 @@
 //! the corpus, and generated ones of each kind. The digests cover the IR and the baseline's library; with
 //! `--code` also the full tier's library, which takes minutes.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, env, fs, process::exit};
 

@@ -1,7 +1,6 @@
 //! Long runs of the transaction campaign: `transactions [--scenarios N] [--seed S] [--jobs J] [--as-found]`.
 //! `transactions --seed S --only N` runs one scenario of a failure report.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use std::{
     env,

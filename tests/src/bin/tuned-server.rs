@@ -1,6 +1,5 @@
 //! `antares serve` with limits that no configuration key sets, for tests that reach them: section `[tuned]`
 //! of the file. Usage: `tuned-server --listen ADDRESS --config FILE --data FOLDER`.
-#![forbid(unsafe_code)]
 
 use std::{env, fs, time::Duration};
 

@@ -1,6 +1,5 @@
 //! Runs ckb-script's own tests: `upstream stock|auto|native|interpreter [FILTER]`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use std::env;
 

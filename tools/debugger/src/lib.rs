@@ -2,7 +2,6 @@
 //!
 //! Without the feature `native`, there is only `ckb-debugger`, on ckb-vm's interpreter in its own process, for
 //! systems without the sandbox.
-#![forbid(unsafe_code)]
 
 pub mod ckb_debugger;
 #[cfg(feature = "native")]

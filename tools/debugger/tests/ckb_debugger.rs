@@ -1,7 +1,6 @@
 //! The program ckb-debugger: compares its lines and statuses with those of the published one, and tests its
 //! file access. Runs the real command with real workers, like contract.rs.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,

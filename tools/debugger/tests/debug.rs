@@ -1,6 +1,5 @@
 //! `antares debug` with gdb-multiarch and gdb scripts: an author's view, forwards and backwards.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,

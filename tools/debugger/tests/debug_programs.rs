@@ -1,7 +1,6 @@
 //! `antares debug` and `ckb-debugger --mode gdb`: transactions with several programs, system calls, and fused
 //! instructions.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,

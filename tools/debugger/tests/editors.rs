@@ -1,7 +1,6 @@
 //! `antares debug` with the debug adapters of editors, without an editor: the test speaks the adapters'
 //! protocols, with the launch configurations of docs/debugging.md.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,

@@ -1,7 +1,6 @@
 //! Compares the portable program with the published ckb-debugger: the one built here, or the one in
 //! `ANTARES_FOREIGN` with its launcher: `wine64 ckb-debugger-portable.exe`.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use goldens::{JAVASCRIPT, LINES, SCRIPTS, assert_goldens, examples, javascript};
 

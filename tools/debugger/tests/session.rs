@@ -1,6 +1,5 @@
 //! The core alone: where a script stops, forwards and backwards, and that all replays to a moment are equal.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};
 

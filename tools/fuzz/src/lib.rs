@@ -10,7 +10,6 @@
 //! Corpus, random numbers, byte mutations and the decision what is new are libafl's. No file or clock
 //! influences the results: the same job has the same runs. The caller of [`fuzz()`] sandboxes the process and
 //! stores files.
-#![forbid(unsafe_code)]
 
 mod constants;
 mod counts;

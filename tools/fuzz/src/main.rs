@@ -1,5 +1,4 @@
 //! The program `antares-fuzz`: the command `antares fuzz`, and its sandboxed processes.
-#![forbid(unsafe_code)]
 
 mod command;
 mod worker;

@@ -1,6 +1,5 @@
 //! `antares fuzz`: a planted bug results in a transaction with a diagnosis, in a folder for later sessions.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     fs,

@@ -6,7 +6,6 @@
 //! checker    compares the two finished files, using the linker's relocations
 //! optimise   reverts what the checker rejects
 //! ```
-#![forbid(unsafe_code)]
 
 mod checker;
 mod optimise;

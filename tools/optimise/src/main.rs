@@ -1,5 +1,4 @@
 //! The program `antares-optimise`: the command `antares optimise`.
-#![forbid(unsafe_code)]
 
 mod command;
 

@@ -1,6 +1,5 @@
 //! Development tasks that are easier in Rust than in a script. `cargo xtask tidy` checks the rules of
 //! CONTRIBUTING.md.
-#![forbid(unsafe_code)]
 
 mod book;
 mod budgets;

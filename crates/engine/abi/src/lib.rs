@@ -2,7 +2,6 @@
 //! parameters of compiles and runs.
 //!
 //! Generated code (crate `codegen`) and the machine (crate `vm`) share only this crate.
-#![forbid(unsafe_code)]
 
 mod artifact;
 mod compile;

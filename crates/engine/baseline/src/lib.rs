@@ -8,7 +8,6 @@
 //! * A guest function is a host function that uses `call` and `ret`. If the IR requires a comparison of the
 //!   return address, the frame stores the one that the function was called with.
 //! * Inside a block, the six other host registers hold values (`values.rs`).
-#![forbid(unsafe_code)]
 
 mod arithmetic;
 mod assembler;

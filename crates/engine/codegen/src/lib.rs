@@ -6,6 +6,7 @@
 //! [`antares_abi::BailoutReason`] as its number.
 //!
 //! Guest symbol names never reach the generated code: its symbols consist of addresses.
+#![allow(unsafe_code, reason = "LLVM without a safe form")]
 
 mod emit;
 mod frames;

@@ -3,7 +3,6 @@
 //! Inside a block, each operation produces at most one value, numbered by the operation's index. Between
 //! blocks, guest registers hold values: a block reads them ([`Op::Read`]) and writes them at its end
 //! ([`Block::writes`]).
-#![forbid(unsafe_code)]
 
 mod cfg;
 mod charge;

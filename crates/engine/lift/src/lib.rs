@@ -2,7 +2,6 @@
 //!
 //! This crate does not optimize. Every block charges its own cycles and checks its accesses, each base once.
 //! Passes over the IR compute the rest: where `sp` is after calls, signatures, and polls of the cycle limit.
-#![forbid(unsafe_code)]
 
 mod bits;
 mod block;

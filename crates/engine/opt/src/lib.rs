@@ -2,7 +2,6 @@
 //!
 //! `optimize` runs the passes of a tier over a module from the lifter. The steps that every generator needs
 //! (see [`Level::Plain`]) are passes too. `passes.rs` has the table, the order and its reasons.
-#![forbid(unsafe_code)]
 
 mod analyses;
 mod charges;

@@ -2,7 +2,6 @@
 //!
 //! `read` loads the ELF exactly as ckb-vm does. `recover` finds functions and blocks with ckb-vm's own
 //! decoder, which defines fusions, hints and version rules.
-#![forbid(unsafe_code)]
 
 mod assemble;
 mod code_table;

@@ -10,7 +10,6 @@
 //!
 //! Everything but `available`, which limits the visits of a block, processes operations, edges (`flow`) and
 //! bounded loops once.
-#![forbid(unsafe_code)]
 
 mod access;
 mod available;

@@ -4,7 +4,6 @@
 //! insights   code that could take fewer cycles
 //! size       which parts take the bytes, and a smaller ELF of the same script
 //! ```
-#![forbid(unsafe_code)]
 
 pub mod insights;
 pub mod size;

@@ -8,7 +8,6 @@
 //! Format          writes pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile or HTML
 //! ```
 //! No IO except in `Sources`. ELF files are untrusted input: names are bounded and nothing panics.
-#![forbid(unsafe_code)]
 
 mod archive;
 mod branches;

@@ -6,7 +6,6 @@
 //! ```
 //! A profile contains only addresses. It is small and mergeable, and equal runs have bit-identical profiles.
 //! No IO.
-#![forbid(unsafe_code)]
 
 mod canonical;
 mod encode;

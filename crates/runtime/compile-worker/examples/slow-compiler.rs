@@ -1,6 +1,5 @@
 //! A compile worker for tests. With a script that ends in `w`, it waits until it was stopped for a second.
 //! With one that ends in `c`, it computes forever.
-#![forbid(unsafe_code)]
 
 use std::{
     hint::spin_loop,

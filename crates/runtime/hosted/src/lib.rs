@@ -1,6 +1,5 @@
 //! Messages between an interpreted script and the host that serves it: jobs, news, calls, answers. They are
 //! the same over a pipe and within one process.
-#![forbid(unsafe_code)]
 
 pub mod job;
 

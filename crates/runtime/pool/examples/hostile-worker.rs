@@ -3,7 +3,7 @@
 //! The job's arguments are the stage (`compile`, `load` or `run`), the name of an attempt, and its numbers.
 //! Without a zygote's arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt without a sandbox and
 //! prints the result.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
 
 use std::{
     arch::asm,

@@ -9,6 +9,7 @@
 //! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as
 //! [`Sealed`] memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`]
 //! for its own caller.
+#![allow(unsafe_code, reason = "shared memory and processes")]
 
 mod artifact;
 mod call;

@@ -3,6 +3,7 @@
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the
 //! load stage, and enters the run stage, which permits hardly any system calls. Only then does it execute the
 //! first guest instruction. With the same script and library it can do more jobs, each from wiped memory.
+#![allow(unsafe_code, reason = "shared memory and the machine")]
 
 mod batch;
 mod explain;

@@ -4,6 +4,7 @@
 //! further, with [`ChildRole::Compile`] or [`ChildRole::RunLoad`]. A run child then enters [`ChildRole::Run`]
 //! for good. Filters, Landlock domains and limits only get narrower. [`Confinement::lock_in`] documents the
 //! order, and [`self_test`] verifies the confinement on this machine.
+#![allow(unsafe_code, reason = "system calls without a safe form")]
 
 mod calls;
 mod confinement;

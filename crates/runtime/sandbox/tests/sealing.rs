@@ -1,5 +1,5 @@
 //! Code that is loaded after the first sealing is sealed by the next one.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{ffi::c_void, io};
 

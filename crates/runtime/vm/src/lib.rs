@@ -12,6 +12,7 @@
 //! the script runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers
 //! and memory. The restart is invisible: the only effect of a script is its debug output, which is discarded
 //! and produced anew.
+#![allow(unsafe_code, reason = "guest memory and native code")]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");

@@ -22,7 +22,6 @@
 //! [`balance`], [`circuit_breaker`], [`retry`], [`resolve`], [`credentials`].
 //!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
-#![forbid(unsafe_code)]
 
 pub mod balance;
 mod blobs;

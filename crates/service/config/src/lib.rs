@@ -1,6 +1,5 @@
 //! The configuration of the services. [`ConfigFile`] is the text of a file; [`Config`] is its validated
 //! meaning. Other crates only use the latter.
-#![forbid(unsafe_code)]
 
 mod auth;
 mod check;

@@ -1,5 +1,4 @@
 //! Golden tests of the defaults and of the errors for numbers out of range; `BLESS=1` writes both files.
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{env, fmt::Write as _, fs, net::SocketAddr, path::Path};

@@ -1,5 +1,4 @@
 //! Tests of configuration errors: all errors are reported together, each with its key.
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{fs, io::Write as _};

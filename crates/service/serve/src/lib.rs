@@ -2,7 +2,6 @@
 //!
 //! A service provides an [`App`]; [`Server::bind`] binds the addresses, [`Server::run`] serves until it is
 //! stopped.
-#![forbid(unsafe_code)]
 
 mod account;
 pub mod admin;

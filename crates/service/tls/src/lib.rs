@@ -1,6 +1,5 @@
 //! TLS from PEM files, for listeners and clients, and connections to TLS servers. Supports TLS 1.2 and 1.3
 //! only.
-#![forbid(unsafe_code)]
 
 mod client;
 mod pem;

@@ -12,7 +12,6 @@
 //! The node is not trusted: all data with a hash is hashed again. Cells come from the transactions of their out
 //! points, so hashes cover them too, and they never change. The node can still lie about positions in its
 //! chain, because this crate does not verify proof of work.
-#![forbid(unsafe_code)]
 
 mod bare;
 mod blocks;

@@ -1,6 +1,5 @@
 //! The peak memory of a lookup is bounded, whatever the node answers.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::{
     collections::HashMap,

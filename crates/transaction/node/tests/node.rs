@@ -1,6 +1,5 @@
 //! Tests with a node that answers, one that does not, and one that lies.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![forbid(unsafe_code)]
 
 use std::time::Duration;
 

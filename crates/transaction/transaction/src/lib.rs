@@ -9,7 +9,6 @@
 //! programs               the cells worth compiling               -> [ProgramCandidate]
 //! ```
 //! This crate runs no script and links no VM. A service or the command line may use all of it.
-#![forbid(unsafe_code)]
 
 mod changed;
 mod check;

@@ -8,7 +8,6 @@
 //! ckb-script defines the semantics of a transaction: order of groups, system calls, scheduling of VMs,
 //! errors. This crate adds the machine (an [`Engine`]), the report for each group, the limit of debug output,
 //! and cancellation.
-#![deny(unsafe_code)]
 
 mod calls;
 mod cancel;

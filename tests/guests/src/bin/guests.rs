@@ -1,7 +1,6 @@
 //! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, including guests in Rust;
 //! `--relocations` keeps the relocations of a C guest.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use std::{env, fs, process::exit};
 

@@ -1,7 +1,6 @@
 //! `library-once FILE`: verifies one transaction of ckb-debugger's JSON with ckb-script and its assembly
 //! machine, and exits. Represents a command that embeds the library. Prints the cycles.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
-#![forbid(unsafe_code)]
 
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{Interpreter, Prepared, StopHandle, TransactionLimits, Verifier, VerifyOutcome};

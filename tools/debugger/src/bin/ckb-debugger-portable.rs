@@ -1,5 +1,4 @@
 //! The program `ckb-debugger` on ckb-vm's interpreter, in its own process: for systems without the sandbox.
-#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

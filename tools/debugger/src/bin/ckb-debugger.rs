@@ -1,5 +1,4 @@
 //! The program `ckb-debugger`. The workers are next to it, and so is `antares`, for compiles that outlive it.
-#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

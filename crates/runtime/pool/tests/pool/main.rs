@@ -1,5 +1,5 @@
 //! The pool with hostile and lying workers, which `cargo test` builds as examples.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 mod artifact;
 mod control_groups;

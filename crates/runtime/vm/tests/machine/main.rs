@@ -1,5 +1,5 @@
 //! External tests of the machine: real guests, real shared objects, ckb-vm's own machine as the oracle.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(unsafe_code, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod confinement;
 mod faults;
