@@ -53,7 +53,7 @@ pub(crate) mod credentials;
 mod debug;
 pub(crate) mod diagnosis;
 mod doctor;
-mod execution;
+pub(crate) mod execution;
 mod explain;
 mod fuzz;
 mod hash;

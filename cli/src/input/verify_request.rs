@@ -6,7 +6,7 @@ use antares_pool::job::{self, VerifyJob};
 use antares_transaction::Environment;
 
 use crate::{
-    args::{CodeArgs, ExecutionArgs},
+    args::{code::CodeArgs, execution::ExecutionArgs},
     limits::{CYCLES_MAX_DEFAULT, DEBUG_BYTES_MAX},
 };
 
