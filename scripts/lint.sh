@@ -19,8 +19,8 @@ check_licences() {
     "$deny" check --hide-inclusion-graph licenses bans sources
 }
 
-# What an author of scripts builds has no network or database; and the command line never has LLVM or a machine for native code. It
-# has ckb-vm's, for processes that it forks and locks in where a script is short. They and the run worker have an async runtime that
+# What an author of scripts builds has no network or database; and the command line never has LLVM. It has the machine, as an
+# interpreter in processes that it forks and locks in where a script is short. They and the run worker have an async runtime that
 # they never start: ckb-script depends on tokio for a function that nobody calls here.
 check_weight() {
     local alone all worker
@@ -29,7 +29,7 @@ check_weight() {
     worker=$(cargo tree --edges normal --prefix none --package antares-run-worker)
     all=$(cargo tree --edges normal --prefix none --package antares-cli)
     ! grep -E '^(tonic|sled|hyper|axum) ' <<<"$alone" &&
-        ! grep -E '^(tonic|sled|hyper|axum|llvm-sys|inkwell) ' <<<"$worker" && ! grep -E '^(llvm-sys|inkwell|antares-vm) ' <<<"$all"
+        ! grep -E '^(tonic|sled|hyper|axum|llvm-sys|inkwell) ' <<<"$worker" && ! grep -E '^(llvm-sys|inkwell) ' <<<"$all"
 }
 
 check_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items; }
