@@ -134,8 +134,8 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 #[must_use]
 pub fn code_of(library: &[u8]) -> std::ops::Range<usize> {
     let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
-    let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
-    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
+    let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).expect("a library has code");
+    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().expect("8 bytes")) as usize;
     number(code + 8)..number(code + 8) + number(code + 32)
 }
 
