@@ -172,6 +172,11 @@ fn limits_are_outcomes() {
     let forever = u64::MAX.to_string();
     let args = ["--max-cycles", forever.as_str(), "--deadline-ms", "300"];
     in_every_tier(&args, &endless, 1, &[("outcome", "deadline_exceeded".into()), ("exit_code", Value::Null)]);
+    // The head start ends at the deadline too.
+    let mut late =
+        command(Path::new("."), &["run", "-", "--json", "--deadline-ms", "5", "--max-cycles", "2G"]);
+    let (_, stdout, _) = end(start(late.env("ANTARES_HEAD_START_MS", "60000"), &endless));
+    assert_eq!(json(&stdout)["outcome"], "deadline_exceeded", "{stdout}");
 }
 
 #[test]

@@ -517,7 +517,7 @@ def many_connections(drill, prometheus):
 
 
 def many_calls(drill, prometheus):
-    """Two peers have all places of calls, and a third asks for some."""
+    """Two peers hold all call slots, and a third one calls."""
     with contextlib.ExitStack() as stack:
         for peer, tenants in (("127.0.0.2", "aaaaaaaabbbb"), ("127.0.0.3", "aaaa"), ("127.0.0.4", "abcdefgh" * 8)):
             stack.enter_context(open_calls(drill.narrow, "RunnerService/Execute", peer, tenants))

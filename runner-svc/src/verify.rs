@@ -35,7 +35,7 @@ use crate::{
         hot_programs::{HotPrograms, Interpreted, Met},
         order::VerifyOrder,
         programs::{Candidate, ProgramUse},
-        reading::{TransactionReader, TransactionReading, location, met},
+        reading::{TransactionReader, TransactionReading, met},
     },
 };
 
@@ -181,7 +181,7 @@ impl TransactionVerifier {
                 Ok((Ended::Reported(verified), interpreted))
             }
             VerifyReport::Refused { path, detail } => {
-                let field = location(path.as_deref()).unwrap_or(field).to_owned();
+                let field = path.unwrap_or_else(|| field.to_owned());
                 Err(ExecuteError::Transaction { field, problem: detail })
             }
         }

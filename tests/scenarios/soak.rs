@@ -10,7 +10,7 @@ use std::{
 };
 
 use antares_proto::v1::{self, Tier};
-use antares_tests::guests;
+use antares_tests::{generate::Random, guests};
 use bytes::Bytes;
 use tonic::{Code, Status};
 
@@ -25,23 +25,6 @@ const SECONDS: &str = "ANTARES_SOAK_SECONDS";
 const BATCH: usize = 64;
 /// Interval between samples of the server.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// A deterministic generator of random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    /// One of `processes`, which must not be empty.
-    fn one_of(&mut self, processes: &[u32]) -> u32 {
-        processes[usize::try_from(self.below(processes.len() as u64)).unwrap()]
-    }
-}
 
 /// Total results of all callers.
 #[derive(Default)]
@@ -159,7 +142,7 @@ async fn trouble(address: String, met: Arc<Met>) {
 
 /// Occasionally kills a worker or a zygote.
 async fn faults(server: &Server, met: &Met, seconds: u64) -> (u64, Vec<[u64; 5]>) {
-    let (mut random, mut kills, mut looks) = (Random(3), 0, Vec::new());
+    let (mut random, mut kills, mut looks) = (Random::new(3), 0, Vec::new());
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -168,7 +151,7 @@ async fn faults(server: &Server, met: &Met, seconds: u64) -> (u64, Vec<[u64; 5]>
         looks.push([open, files, threads, memory, workers.len() as u64]);
         let victims = if random.below(10) == 0 { zygotes } else { workers };
         if !victims.is_empty() {
-            signal("-KILL", random.one_of(&victims));
+            signal("-KILL", random.pick(&victims));
             kills += 1;
         }
         if looks.len() % 30 == 0 {

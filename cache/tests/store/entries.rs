@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A small cache that rebuilds whenever it is told to.
+/// A small cache on any file system, without minimum sizes.
 pub(crate) fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
     CacheConfig {
         allow_any_filesystem: true,

@@ -50,10 +50,10 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let is_first = request.tier == Tier::Auto && run.code.is_first(&elf, request.options);
     let alone = match request.tier {
         Tier::Interpreter => time,
-        _ if is_first => COMPILE_HEAD_START,
+        _ if is_first => COMPILE_HEAD_START.min(time),
         _ => Duration::ZERO,
     };
-    let is_short_until = head_start::is_short_until();
+    let is_short_until = head_start::is_short_until(request.deadline);
     let competes_until = if is_first { until } else { is_short_until };
     let prepare = || join(|| start("antares-run-worker"), || run.find());
     let (pool, native) =
@@ -145,7 +145,7 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
         eprintln!("antares: {repeated}");
     }
     let mut child = head_start::verify(request, &mock);
-    let until = head_start::is_short_until();
+    let until = head_start::is_short_until(request.deadline);
     let code = Code::new(request.code);
     let read = || {
         let parsed = ParsedTransaction::new(mock)?;

@@ -48,7 +48,11 @@ pub(crate) struct HeadStart<'a, T> {
 }
 
 impl<'a, T: Send> HeadStart<'a, T> {
-    fn start<F>(work: impl FnOnce(&HostPipes), wait: impl FnOnce(Hosted) -> F) -> Option<Self>
+    fn start<F>(
+        work: impl FnOnce(&HostPipes),
+        wait: impl FnOnce(Hosted) -> F,
+        deadline: Option<Duration>,
+    ) -> Option<Self>
     where
         F: FnMut(Instant) -> io::Result<Option<T>> + Send + 'a,
     {
@@ -56,7 +60,7 @@ impl<'a, T: Send> HeadStart<'a, T> {
         if alone.is_zero() {
             return None;
         }
-        let alone_until = Instant::now() + alone;
+        let alone_until = Instant::now() + deadline.map_or(alone, |deadline| deadline.min(alone));
         let child = Hosted::fork(|pipes: HostPipes, missing: Vec<LayerStatus>| {
             // If a layer is missing, the workers report it, or may run without it.
             if missing.is_empty() {
@@ -118,9 +122,9 @@ pub(crate) fn race<T: Send, U>(
     }
 }
 
-/// The end of a run that is about to start, if it is too short to need native code.
-pub(crate) fn is_short_until() -> Instant {
-    Instant::now() + NATIVE_IN
+/// The end of a run within `deadline` that is about to start, if it is too short to need native code.
+pub(crate) fn is_short_until(deadline: Option<Duration>) -> Instant {
+    Instant::now() + deadline.map_or(NATIVE_IN, |deadline| deadline.min(NATIVE_IN))
 }
 
 /// Starts to run `elf` by `job`.
@@ -133,7 +137,7 @@ pub(crate) fn run<'a>(
         return None;
     }
     let work = |pipes: &HostPipes| run_in_child(&request.elf, job, pipes);
-    HeadStart::start(work, |mut child| move |until| child.ran_until(until, job, elf))
+    HeadStart::start(work, |mut child| move |until| child.ran_until(until, job, elf), request.deadline)
 }
 
 /// Starts to verify the transaction `mock`.
@@ -143,16 +147,12 @@ pub(crate) fn verify(request: &Request, mock: &Mock) -> Option<HeadStart<'static
     }
     let job = request.job();
     let wait = |mut child: Hosted| move |until| Ok(child.verified_until(until, &job)?.and_then(verdict));
-    HeadStart::start(|pipes| verify_in_child(request, mock, pipes), wait)
+    HeadStart::start(|pipes| verify_in_child(request, mock, pipes), wait, request.deadline)
 }
 
 fn verdict(report: VerifyReport) -> Option<Verdict> {
-    match report {
-        VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. } => {
-            Some(Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)))
-        }
-        VerifyReport::Refused { .. } => None,
-    }
+    let VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. } = report else { return None };
+    Some(Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)))
 }
 
 /// The value of `text`; the default if it is invalid.

@@ -63,7 +63,7 @@ impl TransactionReader {
             reading.await.map_err(|_| ExecuteError::Internal)?
         };
         let (mut mock, mut cells, groups) = parsed.map_err(|error| ExecuteError::Transaction {
-            field: location(error.path()).unwrap_or(field).to_owned(),
+            field: error.path().unwrap_or(field).to_owned(),
             problem: error.to_string(),
         })?;
         let known = cells.len();
@@ -152,9 +152,4 @@ pub(crate) fn met(candidates: &[Candidate]) -> Met {
         }
     }
     met
-}
-
-/// A path in a transaction, unless it denotes the whole.
-pub(crate) fn location(path: Option<&str>) -> Option<&str> {
-    path.filter(|path| !matches!(*path, "" | "."))
 }

@@ -34,9 +34,9 @@ pub enum MockError {
         detail: String,
     },
     /// JSON, but a value is missing or invalid.
-    #[error("{path} (line {line}, column {column}): {detail}")]
+    #[error("{} (line {line}, column {column}): {detail}", if path == "." { "the whole" } else { path })]
     Shape {
-        /// Path in the document: `mock_info.inputs[2].output.lock`.
+        /// Path in the document: `mock_info.inputs[2].output.lock`; `.` is the whole.
         path: String,
         /// Counted from 1.
         line: usize,
@@ -89,7 +89,7 @@ impl MockError {
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Shape { path, .. } | Self::Molecule { path, .. } | Self::Inconsistent { path, .. } => {
-                Some(path.as_str()).filter(|path| !matches!(*path, "" | "." | "the whole"))
+                Some(path.as_str()).filter(|path| !matches!(*path, "" | "."))
             }
             Self::TooLarge { .. }
             | Self::TooManyValues { .. }

@@ -377,7 +377,6 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
         return MockError::BareTransaction;
     }
     let advice = malformed::of_shape(text, &path, &detail);
-    let path = if path == "." { "the whole".to_owned() } else { path };
     MockError::Shape { path, line, column, detail: advised(detail, advice) }
 }
 
