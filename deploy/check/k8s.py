@@ -143,7 +143,7 @@ class Check:
                 "kubernetes.io/os": "linux",
                 "topology.kubernetes.io/zone": f"zone-{number % 3}",
             }
-            room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+            room = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
             node = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": room, "capacity": room}}
             self.plane.create("/api/v1/nodes", node)
         for storage_class in ("standard", "fast"):

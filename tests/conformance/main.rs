@@ -3,7 +3,6 @@
 
 mod attacks;
 mod check;
-mod ckb_script;
 mod compiles;
 mod contract;
 mod corpus;

@@ -363,7 +363,7 @@ async fn a_server_whose_descriptors_are_used_up_refuses_and_comes_back() {
     for number in 1..20 {
         let started = Instant::now();
         let answer = client.execute(inline(&variant(number), &["3"], Tier::Auto)).await;
-        assert!(started.elapsed() < Duration::from_secs(20), "it hangs: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(180), "it hangs: {:?}", started.elapsed());
         match answer {
             Ok(answer) => assert_eq!(exit_code(&answer), Some(3)),
             Err(status) => {

@@ -31,4 +31,3 @@ pub mod stopwatch;
 )]
 pub mod transaction_campaign;
 pub mod transactions;
-pub mod upstream;

@@ -62,9 +62,7 @@ fn copy_of(original: &Path) -> TempDir {
 /// after all entries are put once more. Returns how many entries survived.
 #[track_caller]
 fn survives(dir: &Path, what: &str) -> u64 {
-    let started = Instant::now();
     let cache = Cache::open(config(dir, 64 * MIB)).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(started.elapsed() < Duration::from_secs(10), "{what}: opening took {:?}", started.elapsed());
     let survived = (0..ENTRIES).filter(|&number| present(&cache, number, what)).count() as u64;
     let missing: Vec<_> = (0..ENTRIES).filter(|&number| !present(&cache, number, what)).collect();
     for &number in &missing {

@@ -68,8 +68,8 @@ impl RustLevel {
     }
 }
 
-/// The ELF of a guest, with its symbols. The first call builds all guests at this level, which takes a
-/// minute.
+/// The ELF of a guest, with its symbols. The first call builds all guests at this level that tests run, which
+/// takes a minute.
 ///
 /// # Errors
 /// Debian's Rust is not installed, a crate cannot be fetched, or the compiler rejects the sources.
@@ -91,7 +91,8 @@ fn linked(name: &str, level: RustLevel, flags: &[&str]) -> Result<Vec<u8>> {
     let building = BUILDING[level as usize].lock().unwrap_or_else(PoisonError::into_inner);
     let folder = kept_folder().join(key(level, flags)?.to_string());
     if !folder.join(name).exists() {
-        build(level, flags, &folder).context("building the guests in Rust")?;
+        let names = if name == PAIRING { &[PAIRING][..] } else { &RUST_GUESTS };
+        build(names, level, flags, &folder).context("building the guests in Rust")?;
     }
     drop(building);
     fs::read(folder.join(name)).with_context(|| format!("no guest in Rust is named {name:?}"))
@@ -129,13 +130,14 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn build(level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
+fn build(names: &[&str], level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
     // cargo's target folder is large, and useless once the sources have changed.
     let target = kept_folder().join(format!("rust-{}", level.profile()));
     let mut error = String::new();
     // Offline if the crates are cached; otherwise cargo fetches them.
     let is_built = [&["--offline"][..], &[]].into_iter().any(|network| {
-        let output = command(level, flags, &target).args(network).output();
+        let packages = names.iter().flat_map(|name| ["-p", name]);
+        let output = command(level, flags, &target).args(packages).args(network).output();
         match output {
             Ok(output) if output.status.success() => true,
             Ok(output) => {
@@ -150,7 +152,7 @@ fn build(level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
     });
     ensure!(is_built, "cargo failed:\n{error}");
     fs::create_dir_all(folder)?;
-    for name in RUST_GUESTS.into_iter().chain([PAIRING]) {
+    for name in names {
         let built = target.join(TARGET).join(level.profile()).join(name);
         let fresh = tempfile::NamedTempFile::new_in(folder)?.into_temp_path();
         fs::copy(&built, &fresh).with_context(|| format!("copying {}", built.display()))?;
