@@ -35,12 +35,12 @@ fn check(campaign: Campaign) -> Tally {
 
 #[test]
 fn compiled_programs_are_equal() {
-    check_compiled(1, CodeTier::Full);
+    check_compiled(1, 10_000, CodeTier::Full);
 }
 
 #[test]
 fn programs_of_the_baseline_are_equal() {
-    check_compiled(2, CodeTier::Baseline);
+    check_compiled(2, 20_000, CodeTier::Baseline);
 }
 
 /// Batches for which LLVM once emitted code that the check of machine code refused. Examples are a table's
@@ -78,8 +78,8 @@ fn programs_that_differed_once_are_equal() {
     }
 }
 
-fn check_compiled(seed: u64, tier: CodeTier) {
-    let tally = check(Campaign { seed, programs: 20_000, after: 0, native: Some(tier), only: None });
+fn check_compiled(seed: u64, programs: u64, tier: CodeTier) {
+    let tally = check(Campaign { seed, programs, after: 0, native: Some(tier), only: None });
     // A generator whose programs mostly bail out would compare the interpreter with itself. Mutants are
     // exempt: most end at the first system call that only transactions have.
     for (name, kind) in tally.kinds.iter().filter(|(name, _)| **name != "mutant") {

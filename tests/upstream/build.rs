@@ -59,13 +59,19 @@ fn main() {
     // Included files have no comments on the whole.
     patch("src/lib.rs", &[Patch { from: "//! CKB", to: "// CKB", times: 1 }]);
     let machine = "pub type Machine = ckb_vm::machine::asm::AsmMachine;";
-    patch("src/types.rs", &[Patch { from: machine, to: "pub type Machine = crate::hook::NativeMachine;", times: 1 }]);
+    patch(
+        "src/types.rs",
+        &[Patch { from: machine, to: "pub type Machine = crate::hook::NativeMachine;", times: 1 }],
+    );
     patch("src/scheduler.rs", &SCHEDULER);
     patch("src/verify/tests/utils.rs", &[manifest(&suite, 2)]);
-    patch("chain.rs", &[manifest(&utilities, 1), Patch { from: "../../script/testdata/", to: &data, times: 2 }]);
+    patch(
+        "chain.rs",
+        &[manifest(&utilities, 1), Patch { from: "../../script/testdata/", to: &data, times: 2 }],
+    );
     let latest = "src/verify/tests/ckb_latest/features_since_v2023.rs";
-    let random = Patch { from: "use rand::{", to: "use rand_0_8::{", times: 1 };
-    patch(latest, &[Patch { from: "../../../../testdata/", to: &data, times: 1 }, random]);
+    patch(latest, &["../../../../testdata/", "./testdata/"].map(|from| Patch { from, to: &data, times: 1 }));
+    patch(latest, &[Patch { from: "use rand::{", to: "use rand_0_8::{", times: 1 }]);
     println!("cargo::rustc-check-cfg=cfg(has_asm)");
     println!("cargo::rustc-cfg=has_asm");
     for file in ["build.rs", "run.rs.in", "Cargo.toml", "../published/Cargo.toml", "../../Cargo.lock"] {
@@ -77,7 +83,10 @@ fn main() {
 fn folder(manifest: &Path, name: &str) -> PathBuf {
     let metadata = |network: &[&str]| {
         let mut command = Command::new(env::var_os("CARGO").expect("cargo sets it"));
-        command.args(["metadata", "--format-version=1", "--locked", "--manifest-path"]).arg(manifest).args(network);
+        command
+            .args(["metadata", "--format-version=1", "--locked", "--manifest-path"])
+            .arg(manifest)
+            .args(network);
         command.output().expect("cargo starts")
     };
     let mut output = metadata(&["--offline"]);

@@ -8,8 +8,8 @@ use std::{
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_tests::kept;
-use antares_vm::{Program, Tier};
 pub use antares_vm::{MachineSession, NativeMachine};
+use antares_vm::{Program, Tier};
 use bytes::Bytes;
 
 /// Variable that is set in the process whose scripts are interpreted.
