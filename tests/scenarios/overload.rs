@@ -223,7 +223,8 @@ async fn a_client_that_vanishes_without_a_word_frees_its_worker() {
     let since = Instant::now();
     cut.send(true).unwrap();
     until("the worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
-    println!("free {:?} after the client vanished", since.elapsed());
+    // Well before the run ends by itself.
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
     call.abort();
 }
 

@@ -4,8 +4,11 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
+
+#[allow(dead_code, reason = "the guests call the rest")]
+#[path = "../guests/src/crates.rs"]
+mod crates;
 
 /// A text to replace, which must occur `times`, so that changes upstream are noticed.
 struct Patch<'a> {
@@ -47,9 +50,8 @@ impl<DL, V, M> Scheduler<DL, V, M>\n",
 
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let suite = folder(&ours.join("Cargo.toml"), "ckb-script");
-    let utilities = folder(&ours.join("../published/Cargo.toml"), "ckb-test-chain-utils");
+    let suite = crates::of_workspace("ckb-script").expect("the crate is a dependency");
+    let utilities = crates::apart("ckb-test-chain-utils").expect("the crate is a dependency");
     copy(&suite.join("src"), &output.join("src"));
     fs::copy(utilities.join("src/chain.rs"), output.join("chain.rs")).expect("copied");
     let data = format!("{}/", suite.join("testdata").display());
@@ -77,28 +79,6 @@ fn main() {
     for file in ["build.rs", "run.rs.in", "Cargo.toml", "../published/Cargo.toml", "../../Cargo.lock"] {
         println!("cargo::rerun-if-changed={file}");
     }
-}
-
-/// The folder of a published crate that a manifest depends on.
-fn folder(manifest: &Path, name: &str) -> PathBuf {
-    let metadata = |network: &[&str]| {
-        let mut command = Command::new(env::var_os("CARGO").expect("cargo sets it"));
-        command
-            .args(["metadata", "--format-version=1", "--locked", "--manifest-path"])
-            .arg(manifest)
-            .args(network);
-        command.output().expect("cargo starts")
-    };
-    let mut output = metadata(&["--offline"]);
-    if !output.status.success() {
-        output = metadata(&[]);
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
-    let packages = metadata["packages"].as_array().expect("a list of packages");
-    let package = packages.iter().find(|package| package["name"] == name).expect("the crate is a dependency");
-    let path = Path::new(package["manifest_path"].as_str().expect("a path"));
-    path.parent().expect("a file has a folder").to_owned()
 }
 
 fn copy(from: &Path, to: &Path) {

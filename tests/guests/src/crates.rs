@@ -22,7 +22,7 @@ struct Manifest {
 
 static WORKSPACE: Manifest = Manifest {
     path: "Cargo.toml",
-    arguments: &["--features=published"],
+    arguments: &["--all-features"],
     package: env!("CARGO_PKG_NAME"),
     metadata: OnceLock::new(),
 };
@@ -35,7 +35,7 @@ static APART: Manifest = Manifest {
     metadata: OnceLock::new(),
 };
 
-/// Folder of an optional dependency of this crate.
+/// Folder of a dependency of this crate, which may be optional.
 ///
 /// # Errors
 /// Cargo does not find the crate.
