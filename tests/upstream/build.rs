@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[allow(dead_code, reason = "the guests call the rest")]
+#[allow(dead_code, unreachable_pub, reason = "a module of the guests, which call the rest")]
 #[path = "../guests/src/crates.rs"]
 mod crates;
 

@@ -96,8 +96,16 @@ impl Results {
             ("idle_worker_private_kib", "", AtMost(1_024.0)),
             ("unary_*", "/s", AtLeast(8_000.0)),
             ("batched_*", "/s", AtLeast(50_000.0)),
-            ("mock_tx_batched|mock_tx_unary_*", "/s", AtLeast(1_500.0)),
-            ("mock_tx_over_library", "", AtLeast(2.0)),
+            ("mock_tx_over_library", "", AtLeast(10.0)),
+            ("dynamic_over_library", "", AtLeast(10.0)),
+            ("nothing_over_library", "", AtLeast(1.5)),
+            ("distinct_over_library", "", AtLeast(10.0)),
+            ("distinct_sessions_64_over_1", "", AtLeast(0.9)),
+            ("mock_tx_facade_over_library_2", "", AtLeast(15.0)),
+            ("mock_tx_facade_2_over_1", "", AtLeast(1.9)),
+            ("dynamic_facade_over_library_2", "", AtLeast(15.0)),
+            ("dynamic_facade_2_over_1", "", AtLeast(1.9)),
+            ("nothing_facade_over_library_2", "", AtLeast(5.0)),
             ("secp256k1_once", "of bare", AtLeast(0.90)),
         ];
         let sandboxed = pool::PROGRAMS.map(|(name, _)| (name, "of bare", AtLeast(0.97)));

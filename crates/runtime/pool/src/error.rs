@@ -14,8 +14,8 @@ pub enum PoolError {
         /// Maximum concurrent workers.
         workers_max: usize,
     },
-    /// There was no zygote before the deadline.
-    #[error("the worker zygote is down and did not come back before the deadline")]
+    /// There is no zygote.
+    #[error("the worker zygote is down and did not come back in time")]
     ZygoteLost,
     /// The worker binary cannot be executed.
     #[error("cannot execute worker {path}")]

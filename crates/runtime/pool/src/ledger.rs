@@ -23,6 +23,9 @@ use crate::{
     wire::End,
 };
 
+/// Longest wait for a zygote after the loss of one. It needs milliseconds to start, if it can start at all.
+const DESERTED_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// The result of an admission.
 #[derive(Debug)]
 pub(crate) enum Admission {
@@ -116,7 +119,8 @@ impl Ledger {
                     }
                 }
             }
-            let left = until.deadline.saturating_duration_since(Instant::now());
+            let given_up = state.deserted_since.map_or(until.deadline, |since| since + DESERTED_WAIT_MAX);
+            let left = until.deadline.min(given_up).saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
                 return Err(match state.link {
                     Some(_) => PoolError::Busy { workers_max: self.workers_max },

@@ -120,6 +120,7 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
         let (ours, theirs) = (case.ours()?, case.theirs()?);
         ensure!(ours.cycles == theirs, "{name}: cycles differ");
         ensure!(ours.native_cycles * 20 >= ours.cycles * 19, "{name}: not by native code: {ours:?}");
+        let mut alone = None;
         for threads in THREADS {
             let (mut our_rate, mut their_rate) = (0.0, 0.0);
             for _ in 0..ROUNDS {
@@ -130,6 +131,8 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
             results.throughput(format!("{name}_facade_{threads}_threads"), our_rate / rounds);
             results.throughput(format!("{name}_facade_library_{threads}_threads"), their_rate / rounds);
             results.figure(format!("{name}_facade_over_library_{threads}"), our_rate / their_rate);
+            results
+                .figure(format!("{name}_facade_{threads}_over_1"), our_rate / *alone.get_or_insert(our_rate));
         }
     }
     Ok(())

@@ -60,6 +60,7 @@ pub(super) async fn measure(
     for (count, sum) in SESSIONS.iter().zip(served) {
         results.throughput(format!("distinct_sessions_{count}"), sum / rounds);
     }
+    results.figure("distinct_sessions_64_over_1", served[SESSIONS.len() - 1] / served[0]);
     results.figure("distinct_server_cpu_us".to_owned(), used / rounds);
     let best = served.into_iter().fold(f64::NAN, f64::max);
     results.figure("distinct_over_library".to_owned(), best / embedded[THREADS.len() - 1]);
