@@ -10,7 +10,8 @@ trap 'rm -f "$log"' EXIT
 
 # The workers are processes of their own: cargo test alone would not build them for the packages that start them.
 build() { cargo build --workspace --all-targets; }
-run_tests() { logged cargo test --workspace --no-fail-fast; }
+# One thread more than processors: many tests wait for a while.
+run_tests() { RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))} logged cargo test --workspace --no-fail-fast; }
 check_chart() { logged deploy/check/chart.sh; }
 
 # logged COMMAND...: runs it, shows what it says, and keeps that. A process that it leaves behind has its output still,
