@@ -192,8 +192,8 @@ impl Pool {
     /// time that the kernel needs to end the child.
     ///
     /// # Errors
-    /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] if no child was available before the deadline;
-    /// [`PoolError::Cancelled`] if the job was cancelled.
+    /// [`PoolError::Busy`] if no child was available before the deadline; [`PoolError::ZygoteLost`] also if
+    /// there is no zygote for ten seconds; [`PoolError::Cancelled`] if the job was cancelled.
     pub fn run(
         &self,
         job: &RunJob,
