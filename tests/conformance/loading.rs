@@ -14,7 +14,7 @@ use antares_vm::{Program, Tier, Unknown};
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 
-use crate::verdicts::{LIMITS, oracle};
+use crate::verdicts::{LIMITS, agrees, oracle};
 
 /// Maximum compiles with new hints until everything is native.
 const ROUNDS_MAX: usize = 4;
@@ -152,5 +152,38 @@ fn the_file_of_loaded_code_is_no_script() {
         let ours = report.error().unwrap().to_string();
         let text = expected.unwrap_err();
         assert!(text.contains(&ours), "{ours}\n{text}");
+    }
+}
+
+/// Bytes without a period of pages.
+fn cell(seed: u32) -> Bytes {
+    (0..100_000_u32).map(|index| (index.wrapping_mul(seed) >> 7).to_le_bytes()[0]).collect()
+}
+
+#[test]
+fn cached_cells_are_seen_only_where_they_are_loaded() {
+    let others = [cell(2_654_435_761), cell(2_246_822_519)];
+    for hash_type in [ScriptHashType::Data, ScriptHashType::Data1, ScriptHashType::Data2] {
+        for tier in [CodeTier::Full, CodeTier::Baseline] {
+            let stage = |case| {
+                let lock = guests::cached_lock(case).unwrap();
+                let stage = Stage::new(lock, &others, hash_type, [tier; 2]);
+                let program = stage.program(&stage.lock, &stage.hints, tier);
+                let expected = oracle(&stage.mock, &Environment::default(), LIMITS);
+                (stage, program, expected)
+            };
+            let stages: Vec<_> = (0..guests::CACHED_CASES).map(stage).collect();
+            // Each case follows each other one, and one that leaves the cell in the cache.
+            let pairs =
+                (0..stages.len()).flat_map(|one| (0..stages.len()).flat_map(move |two| [0, one, two]));
+            for (turn, index) in pairs.enumerate() {
+                let (stage, program, (expected, lines)) = &stages[index];
+                let tier = if turn % 7 == 6 { Tier::Interpreter } else { Tier::Native };
+                let prepared = Prepared::new(&stage.mock, &Environment::default()).unwrap();
+                let engine = Native::of(tier, vec![program.clone()]);
+                let report = Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(None).unwrap();
+                agrees(&report, expected, lines, &format!("{hash_type:?}, case {index}, turn {turn}"));
+            }
+        }
     }
 }

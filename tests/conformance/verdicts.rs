@@ -89,6 +89,28 @@ pub(crate) fn check(
     check_within(code, others, hash_type, LIMITS.cycles_max)
 }
 
+/// Compares a report with ckb-script's verdict and output. Returns the error's text.
+#[track_caller]
+pub(crate) fn agrees(
+    report: &TransactionReport,
+    expected: &Result<u64, String>,
+    lines: &[String],
+    of: &str,
+) -> Option<String> {
+    assert_eq!(Vec::from(report.groups[0].debug.clone()), lines, "{of}");
+    match expected {
+        Ok(cycles) => {
+            assert_eq!((report.outcome, report.cycles), (VerifyOutcome::Ok, *cycles), "{of}");
+            None
+        }
+        Err(text) => {
+            let ours = report.error().unwrap_or_else(|| panic!("{of} accepts: {text}")).to_string();
+            assert!(text.contains(&ours), "{of}: {ours}\n{text}");
+            Some(ours)
+        }
+    }
+}
+
 /// As [`check`], with a cycle limit.
 #[track_caller]
 pub(crate) fn check_within(
@@ -106,18 +128,8 @@ pub(crate) fn check_within(
     let mut native = None;
     for way in [Way::Interpreter, Way::Copying, Way::Native] {
         let report = ours(&mock, &environment, way, limits);
-        let group = &report.groups[0];
-        assert_eq!(Vec::from(group.debug.clone()), lines, "{way:?}");
-        match &expected {
-            Ok(cycles) => {
-                assert_eq!((report.outcome, report.cycles), (VerifyOutcome::Ok, *cycles), "{way:?}")
-            }
-            Err(text) => {
-                let ours = report.error().unwrap_or_else(|| panic!("{way:?} accepts: {text}")).to_string();
-                assert!(text.contains(&ours), "{way:?}: {ours}\n{text}");
-                error = Some(ours);
-            }
-        }
+        let ours = agrees(&report, &expected, &lines, &format!("{way:?}"));
+        error = ours.or(error);
         native = Some(report);
     }
     (error, native.unwrap())

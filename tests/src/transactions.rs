@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use antares_abi::{CompileOptions, Isa, Seen};
 use antares_transaction::{Environment, Mock, programs};
-use antares_verifier::{Engine, Prepared, TierCycles};
-use antares_vm::{MachineSession, NativeMachine, Program, Recording, Sampling, Tier, Unknown};
+use antares_verifier::{CallsOf, DataPieceId, Engine, PageSources, Prepared, TierCycles};
+use antares_vm::{CellLoads, MachineSession, NativeMachine, Program, Recording, Sampling, Tier, Unknown};
 use anyhow::Result;
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 
 use crate::kept;
+
+/// Machines whose memory later transactions of a process use again.
+const MACHINES_CACHED: usize = 8;
 
 /// The machine of antares-vm as an engine.
 #[derive(Clone)]
@@ -37,16 +40,14 @@ impl Native {
                 compiled.extend(Program::new(elf.clone(), library).map(Arc::new));
             }
         }
-        Ok(Self {
-            session: MachineSession::new(tier, compiled),
-            samples: Arc::default(),
-            unknown: Arc::default(),
-        })
+        Ok(Self::of(tier, compiled))
     }
 
     /// An engine with native code of `programs`.
     #[must_use]
     pub fn of(tier: Tier, programs: Vec<Arc<Program>>) -> Self {
+        antares_vm::cache_machines(MACHINES_CACHED);
+        antares_vm::cache_cells();
         Self {
             session: MachineSession::new(tier, programs),
             samples: Arc::default(),
@@ -93,6 +94,10 @@ impl Native {
 
 impl Engine for Native {
     type Machine = NativeMachine;
+
+    fn cell_loads(sources: PageSources, dep: fn(u32) -> DataPieceId) -> Option<CallsOf<Self>> {
+        Some(Box::new(CellLoads::new(sources, dep)))
+    }
 
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
         self.session.attempt(attempt)

@@ -38,12 +38,13 @@ pub(crate) fn with_machine<T>(work: impl FnOnce(&mut Mapped) -> Result<T, Error>
 #[cfg(feature = "ckb")]
 const CACHED_PER_PROCESSOR: usize = 2;
 
-/// Lets transactions reuse machines, as many as the processors can use concurrently.
+/// Lets transactions reuse machines and the cells in their memory, as many as the processors can use concurrently.
 #[cfg(feature = "ckb")]
 pub(crate) fn reuse_machines() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(64));
         antares_vm::cache_machines(processors * CACHED_PER_PROCESSOR);
+        antares_vm::cache_cells();
     });
 }

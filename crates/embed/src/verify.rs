@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use antares_vm::{MachineSession, NativeMachine, Tier, prepare_thread};
+use antares_vm::{CellLoads, Core, MachineSession, NativeMachine, Tier, prepare_thread};
 use ckb_chain_spec::consensus::Consensus;
 use ckb_script::{
-    ScriptError, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
-    types::DebugPrinter,
+    DataPieceId, ScriptError, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv,
+    generate_ckb_syscalls,
+    types::{DebugPrinter, SgData, VmContext, VmId},
 };
 use ckb_traits::{CellDataProvider, ExtensionProvider, HeaderProvider};
 use ckb_types::{
     core::{Cycle, cell::ResolvedTransaction},
     packed::Byte32,
 };
+use ckb_vm::Syscalls;
 
 use crate::{Engine, Verification, machines::reuse_machines};
 
@@ -32,6 +34,22 @@ pub struct Verdict {
 pub struct Verifier<D: CellDataProvider> {
     pub(crate) scripts: TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>,
     engine: Engine,
+}
+
+/// The system calls of a VM. The first that knows a number handles the call.
+fn calls<D>(
+    vm: &VmId,
+    group: &SgData<D>,
+    context: &VmContext<D>,
+    printer: &DebugPrinter,
+) -> Vec<Box<dyn Syscalls<Core>>>
+where
+    D: CellDataProvider + HeaderProvider + ExtensionProvider + Send + Sync + Clone + 'static,
+{
+    let loads = CellLoads::new(context.snapshot2_context.clone(), DataPieceId::CellDep);
+    let mut calls: Vec<Box<dyn Syscalls<Core>>> = vec![Box::new(loads)];
+    calls.extend(generate_ckb_syscalls(vm, group, context, printer));
+    calls
 }
 
 impl<D> Verifier<D>
@@ -62,14 +80,8 @@ where
         debug: impl Fn(&Byte32, &str) + Send + Sync + 'static,
     ) -> Self {
         let printer: DebugPrinter = Arc::new(debug);
-        let scripts = TransactionScriptsVerifier::new_with_generator(
-            transaction,
-            data,
-            consensus,
-            env,
-            generate_ckb_syscalls,
-            printer,
-        );
+        let scripts =
+            TransactionScriptsVerifier::new_with_generator(transaction, data, consensus, env, calls, printer);
         Self { scripts, engine: engine.clone() }
     }
 

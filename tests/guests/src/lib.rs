@@ -22,7 +22,7 @@ pub use build::{
     hidden, libgcc, native_compile, script, with_relocations,
 };
 pub use libraries::Library;
-pub use loading::{loaded_library, loading_lock};
+pub use loading::{CACHED_CASES, cached_lock, loaded_library, loading_lock};
 pub use npm::js_vm;
 pub use published::{PublishedScript, debugger_examples, published_file, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};

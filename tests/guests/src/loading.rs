@@ -20,6 +20,17 @@ pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
     script_of("loading/lock.c", "loading_lock", &[&format!("ROUNDS={rounds}")])
 }
 
+/// Number of cases of [`cached_lock`].
+pub const CACHED_CASES: usize = 18;
+
+/// A lock that loads the second and the third cell dep over what earlier runs left in memory.
+///
+/// # Errors
+/// No RISC-V compiler is installed, or it rejects the source.
+pub fn cached_lock(case: usize) -> Result<Vec<u8>> {
+    script_of("loading/cached.c", "cached_lock", &[&format!("CASE={case}")])
+}
+
 /// The library: a shared object without names of section headers, and with only its exported symbols.
 ///
 /// # Errors

@@ -23,7 +23,9 @@ use antares_pool::{
 };
 use antares_sandbox::{Confinement, Policy, SandboxError};
 use antares_verifier::serve_job;
-use antares_vm::{Library, Limits, Machine, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap};
+use antares_vm::{
+    Library, Limits, Machine, RunScript, Sampling, cache_cells, limits::RUN_HEAP_BYTES, reserve_heap,
+};
 use anyhow::Result;
 use bytes::Bytes;
 
@@ -59,6 +61,7 @@ impl RunWorker {
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES) {
             return Err("cannot reserve heap".to_owned());
         }
+        cache_cells();
         let machine = Machine::new().map_err(|error| error.to_string())?;
         let (load, run) = (confinement(Policy::run_load())?, confinement(Policy::run())?);
         Ok(Self { machine, load, run, loaded: None, verifier: None })

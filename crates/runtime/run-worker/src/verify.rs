@@ -16,10 +16,11 @@ use antares_pool::{
 };
 use antares_transaction::{Environment, Mock, MockError, SharedData};
 use antares_verifier::{
-    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyError,
+    CallsOf, DataPieceId, Engine, PageSources, Prepared, StopHandle, TierCycles, TransactionLimits,
+    TransactionReport, Verifier, VerifyError,
 };
 use antares_vm::{
-    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, count_unknown,
+    CellLoads, Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, count_unknown,
     limits::UNKNOWN_PROGRAMS_MAX, prepare_thread, reserve_heap, reserve_machines,
 };
 use bytes::Bytes;
@@ -306,6 +307,10 @@ struct Native {
 
 impl Engine for Native {
     type Machine = NativeMachine;
+
+    fn cell_loads(sources: PageSources, dep: fn(u32) -> DataPieceId) -> Option<CallsOf<Self>> {
+        Some(Box::new(CellLoads::new(sources, dep)))
+    }
 
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
         self.session.attempt(attempt)

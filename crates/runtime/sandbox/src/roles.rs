@@ -89,6 +89,11 @@ const RUN: &[SyscallRule] = &[
     allow(call!(munmap, SYS_munmap), &[], "giving memory back"),
     allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
     allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guest pages that become code"),
+    allow(
+        call!(pkey_mprotect, SYS_pkey_mprotect),
+        &[lacks(2, libc::PROT_EXEC)],
+        "cells that stay in guest memory",
+    ),
     allow(call!(mincore, SYS_mincore), &[], "which guest pages were written"),
     allow(call!(sysinfo, SYS_sysinfo), &[], "whether some of them may be in swap"),
     allow(

@@ -11,12 +11,12 @@ use ckb_vm::{
 use crate::memory::Core;
 
 /// Number of the syscall that may make memory executable, `load_cell_data_as_code`.
-const LOAD_CODE: u64 = 2091;
+pub(crate) const LOAD_CODE: u64 = 2091;
 /// Number of the syscall that stores a cell's data, `load_cell_data`: ckb-vm may restore those pages from the
 /// cell.
-const LOAD_CELL_DATA: u64 = 2092;
+pub(crate) const LOAD_CELL_DATA: u64 = 2092;
 /// Result of a successful system call.
-const SUCCESS: u64 = 0;
+pub(crate) const SUCCESS: u64 = 0;
 
 /// The native code of a machine.
 pub(crate) trait Code {

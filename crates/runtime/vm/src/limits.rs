@@ -50,6 +50,13 @@ pub const MACHINES_MAX: usize = MACHINES_HELD_MAX + PARKED_MAX;
 /// data of the secp256k1 lock.
 pub(crate) const CACHED_PAGES_MAX: usize = 512;
 
+/// Maximum cells that a machine's memory caches. Each takes one of a process's 15 protection keys.
+pub(crate) const CACHED_CELLS_MAX: usize = 4;
+
+/// Minimum bytes of a cell that memory caches. Code is cached whatever its length, because the change of its
+/// protection costs more than the copy.
+pub(crate) const CACHED_CELL_BYTES_MIN: u64 = 32 << 10;
+
 /// Number of machines from which ckb-script may suspend one (its `MAX_INSTANTIATED_VMS`).
 pub const MACHINES_CROWDED: usize = 4;
 

@@ -28,6 +28,7 @@ use ckb_vm::{
 
 use crate::{
     VmError,
+    cell_cache::CellCache,
     hidden::HostState,
     limits::PAGE_BYTES,
     mapping::Mapping,
@@ -73,6 +74,7 @@ pub struct Core {
     mapping: Option<Mapping>,
     /// Pages of guest memory that native code cannot write.
     protected: Pages,
+    pub(crate) cells: Box<CellCache>,
     /// Pages whose bytes may come from the transaction: ckb-vm restores those it has not seen written. `None`
     /// if not determined yet.
     filled: Option<Pages>,
@@ -95,6 +97,7 @@ pub(crate) type MakeTable = fn(*mut HostState) -> HostTable;
 /// Zeroed memory without a machine.
 pub(crate) struct CoreMemory {
     mapping: Mapping,
+    cells: Box<CellCache>,
     wiper: Wiper,
     counts: bool,
     /// Whether it is usable; otherwise it is only address space, which does not slow down a fork.
@@ -103,7 +106,7 @@ pub(crate) struct CoreMemory {
 
 impl CoreMemory {
     fn of(mapping: Mapping) -> Self {
-        Self { mapping, wiper: new_wiper(), counts: false, is_open: false }
+        Self { mapping, cells: Box::default(), wiper: new_wiper(), counts: false, is_open: false }
     }
 
     /// Makes the memory usable.
@@ -136,10 +139,11 @@ impl Core {
             Some(memory) => memory,
             None => CoreMemory::of(Mapping::reserve(TOTAL).map_err(failed)?),
         };
+        memory.cells.begin();
         memory.opened(table).map(Self::of)
     }
 
-    fn of(CoreMemory { mapping, wiper, counts, .. }: CoreMemory) -> Self {
+    fn of(CoreMemory { mapping, cells, wiper, counts, .. }: CoreMemory) -> Self {
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
         // SAFETY: the `size_of::<AsmCoreMachine>()` bytes from `machine` on were just opened; `BASE` is page
         // aligned and `HEAD_BYTES` a multiple of the alignment; all fields are integers, for which zeros are
@@ -150,6 +154,7 @@ impl Core {
             machine,
             mapping: Some(mapping),
             protected: Pages::default(),
+            cells,
             filled: None,
             is_clear: true,
             is_blank: false,
@@ -163,8 +168,10 @@ impl Core {
     pub(crate) fn take_memory(&mut self) -> Option<Self> {
         let filled = self.filled.filter(|_| self.protected.is_empty())?;
         let mapping = self.mapping.take()?;
+        self.cells.clear();
         let wiper = std::mem::replace(&mut self.wiper, new_wiper());
-        let mut taken = Self::of(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
+        let mut taken =
+            Self::of(CoreMemory { wiper, counts: self.counts, is_open: true, ..CoreMemory::of(mapping) });
         (taken.filled, taken.is_clear) = (Some(filled), false);
         Some(taken)
     }
@@ -207,7 +214,8 @@ impl Core {
         if !std::mem::replace(&mut self.is_clear, true)
             && let Some(mapping) = &mut self.mapping
         {
-            self.wiper.wipe(mapping);
+            self.wiper.wipe(mapping, Some(&self.cells));
+            self.cells.hide();
             for page in [STATE, HOST] {
                 // SAFETY: both pages were opened, and are unused between runs.
                 unsafe { mapping.at(page).write_bytes(0, PAGE_BYTES) };
@@ -252,7 +260,8 @@ impl Core {
 
     /// Makes `pages` read-only: they became executable, and the checks of native code do not cover them.
     pub(crate) fn protect(&mut self, pages: Pages) {
-        for range in pages.minus(self.protected).ranges() {
+        let sealed = self.cells.seal(self.base(), pages);
+        for range in pages.minus(self.protected).minus(sealed).ranges() {
             let part = BASE + range.start * RISCV_PAGESIZE..BASE + range.end * RISCV_PAGESIZE;
             if let Err(error) = self.mapping().protect(part) {
                 panic!("pages of guest memory cannot be protected: {error}");
@@ -263,7 +272,8 @@ impl Core {
 
     /// Undoes [`Core::protect`] for all pages.
     pub(crate) fn unprotect(&mut self) {
-        if !std::mem::take(&mut self.protected).is_empty()
+        let sealed = self.cells.unseal(self.base());
+        if !std::mem::take(&mut self.protected).minus(sealed).is_empty()
             && let Err(error) = self.mapping().open(BASE..MEMORY_END)
         {
             panic!("guest memory cannot be opened: {error}");
@@ -319,11 +329,15 @@ impl Core {
     /// The maximum range that `load_cell_data` stores to, given the current registers.
     pub(crate) fn data_to_load(&self) -> Range<u64> {
         let registers = self.guest_registers();
-        let place = usize::try_from(registers[A1]).unwrap_or(usize::MAX);
-        let end = place.saturating_add(size_of::<u64>());
-        let capacity = self.bytes().get(place..end).and_then(|bytes| bytes.try_into().ok());
         let start = registers[A0];
-        start..start.saturating_add(capacity.map_or(u64::MAX, u64::from_le_bytes))
+        start..start.saturating_add(self.word(registers[A1]).unwrap_or(u64::MAX))
+    }
+
+    /// The number at a guest address, if that is in memory.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let place = usize::try_from(address).ok()?;
+        let bytes = self.bytes().get(place..place.checked_add(size_of::<u64>())?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
     /// Records that a system call stored data of the transaction at `addresses`.
@@ -411,14 +425,18 @@ static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
-        let Some(pages_max) = CORES.space() else { return };
-        self.clear();
-        if let Some(mut mapping) = self.mapping.take() {
-            self.wiper.shrink(&mut mapping, pages_max);
-            // The wiper knows the mapping's pages.
-            let wiper = std::mem::replace(&mut self.wiper, new_wiper());
-            CORES.give(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
+        if let Some(pages_max) = CORES.space() {
+            self.clear();
+            if let Some(mut mapping) = self.mapping.take() {
+                self.wiper.shrink(&mut mapping, Some(&self.cells), pages_max);
+                // The wiper knows the mapping's pages.
+                let wiper = std::mem::replace(&mut self.wiper, new_wiper());
+                let cells = std::mem::take(&mut self.cells);
+                cells.end();
+                CORES.give(CoreMemory { mapping, cells, wiper, counts: self.counts, is_open: true });
+            }
         }
+        self.cells.end();
     }
 }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crate::{
     Program, Recording, Sampler, Sampling, Tier,
     budget::Budget,
+    cell_cache,
     counters::{Counters, without_counted},
     current::{self, Current},
     limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX},
@@ -205,7 +206,7 @@ impl MachineSession {
         let _changed = Changed(self);
         // Counting machines report their counters when they are dropped.
         self.parking.set_open(self.counters.is_none() && !self.copies);
-        let mut result = self.enter(&mut attempt);
+        let mut result = cell_cache::enabled(|| self.enter(&mut attempt));
         self.parking.set_open(false);
         if self.restarted().is_some() {
             drop(result);

@@ -2,8 +2,9 @@
 //! continues in [`enter::bail_out`].
 //!
 //! The handler runs on the thread's alternate stack, because the native stack may be what faulted. It reads
-//! only a thread-local pointer, the fault and the state, allocates nothing, and makes no system call except
-//! the return from the signal. A fault outside native code ends the process as if there were no handler.
+//! only thread-local pointers, the fault and the state, and allocates nothing. An access to a cell that
+//! is [cached](cell_cache) continues after a system call; otherwise the handler makes none. A fault outside
+//! native code ends the process as if there were no handler.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -19,7 +20,7 @@ use std::{
 use antares_abi::{BailoutReason, GUARD_BYTES, NAMES_TARGET, PAST_TABLE, STATE_OFFSET, WILD_FAULT_CALL};
 
 use crate::{
-    VmError, enter,
+    VmError, cell_cache, enter,
     hidden::host_of,
     limits::{PAGE_BYTES, SIGNAL_STACK_BYTES},
     mapping::Mapping,
@@ -31,6 +32,9 @@ const SIGNALS: [c_int; 5] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SI
 
 /// `ud1l N(%eax), %eax`, which LLVM emits for `llvm.ubsantrap(N)`, without its last byte N.
 const UD1: [u8; 4] = [0x67, 0x0f, 0xb9, 0x40];
+
+/// `SEGV_PKUERR`: the page's protection key forbids the access.
+const PROTECTION_KEY: c_int = 4;
 
 /// Direction flag of the flags register; clear whenever host code runs.
 const DIRECTION_FLAG: i64 = 1 << 10;
@@ -173,6 +177,10 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         // SAFETY: these signals, raised by the kernel for a fault, carry an address.
         address: unsafe { info.si_addr() } as usize,
     };
+    let is_cached = signal == libc::SIGSEGV && info.si_code == PROTECTION_KEY;
+    if is_cached && cell_cache::evict_at(fault.address) {
+        return;
+    }
     // SAFETY: the pointer is null or was set by `with_active`, whose frame is below this one on this thread.
     let active = unsafe { ACTIVE.get().as_ref() };
     match active.map(|active| (active, judge(active, &fault))) {

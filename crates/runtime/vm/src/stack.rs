@@ -63,7 +63,7 @@ impl NativeStack {
 
     /// Zeroes the used part of the stack.
     pub(crate) fn wipe(&mut self) {
-        self.wiper.wipe(&mut self.mapping);
+        self.wiper.wipe(&mut self.mapping, None);
     }
 
     /// Number of bytes in use above `stack_pointer`.
@@ -81,7 +81,7 @@ impl NativeStack {
     pub(crate) fn give_back(mut self) {
         let Some(pages_max) = STACKS.space() else { return };
         self.wipe();
-        self.wiper.shrink(&mut self.mapping, pages_max);
+        self.wiper.shrink(&mut self.mapping, None, pages_max);
         STACKS.give(self);
     }
 

@@ -108,7 +108,7 @@ fn pages_in_swap_are_wiped() {
             // SAFETY: the page was opened.
             unsafe { place.write(7) };
             let is_aside = put_aside(place);
-            wiper.wipe(&mut mapping);
+            wiper.wipe(&mut mapping, None);
             // SAFETY: as above.
             assert_eq!(unsafe { place.read() }, 0, "{order:?}");
             is_aside

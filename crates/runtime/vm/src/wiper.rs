@@ -6,7 +6,7 @@
 
 use std::{mem::MaybeUninit, ops::Range};
 
-use crate::{limits::PAGE_BYTES, mapping::Mapping};
+use crate::{cell_cache::CellCache, limits::PAGE_BYTES, mapping::Mapping};
 
 /// Pages that are retained even if mostly unused: mapping them again costs more than wiping them.
 const RETAINED_PAGES: usize = 64;
@@ -45,18 +45,22 @@ impl Wiper {
         Self { part, pages: Vec::new(), faults: None, idle_wipes: 0, order }
     }
 
-    /// Zeroes the part of `mapping`. Pages stay resident unless most of them were unused for a while.
-    pub(crate) fn wipe(&mut self, mapping: &mut Mapping) {
+    /// Zeroes the part of `mapping`, except for cached `cells`. Pages stay resident unless most of them
+    /// were unused for a while.
+    pub(crate) fn wipe(&mut self, mapping: &mut Mapping, cells: Option<&CellCache>) {
         let faults = faults();
         if faults.is_none() || faults != self.faults {
             if !self.list(mapping) {
-                self.pages.clear();
-                return mapping.clear(self.part.clone());
+                return self.clear(mapping, cells);
             }
             self.faults = faults;
         }
         let mut used = 0;
         for page in &self.pages {
+            if let Some(was_shown) = cells.and_then(|cells| cells.holds(mapping.at(*page).addr())) {
+                used += usize::from(was_shown);
+                continue;
+            }
             // SAFETY: `list` found the page within the part, which was opened.
             let words =
                 unsafe { std::slice::from_raw_parts_mut(mapping.at(*page).cast::<u64>(), PAGE_BYTES / 8) };
@@ -69,19 +73,25 @@ impl Wiper {
         let is_idle = self.pages.len() > RETAINED_PAGES && used * 4 < self.pages.len();
         self.idle_wipes = if is_idle { self.idle_wipes + 1 } else { 0 };
         if self.idle_wipes > IDLE_WIPES_MAX {
-            self.pages.clear();
-            (self.faults, self.idle_wipes) = (None, 0);
-            mapping.clear(self.part.clone());
+            self.clear(mapping, cells);
         }
     }
 
-    /// Returns the memory of the part, which is all zero, to the kernel if it has more than `pages_max`
+    /// Returns all pages to the kernel.
+    fn clear(&mut self, mapping: &mut Mapping, cells: Option<&CellCache>) {
+        if let Some(cells) = cells {
+            cells.clear();
+        }
+        self.pages.clear();
+        (self.faults, self.idle_wipes) = (None, 0);
+        mapping.clear(self.part.clone());
+    }
+
+    /// Returns the memory of the part, which is wiped, to the kernel if it has more than `pages_max`
     /// pages.
-    pub(crate) fn shrink(&mut self, mapping: &mut Mapping, pages_max: usize) {
+    pub(crate) fn shrink(&mut self, mapping: &mut Mapping, cells: Option<&CellCache>, pages_max: usize) {
         if self.pages.len() > pages_max {
-            self.pages.clear();
-            (self.faults, self.idle_wipes) = (None, 0);
-            mapping.clear(self.part.clone());
+            self.clear(mapping, cells);
         }
     }
 
@@ -152,7 +162,7 @@ mod tests {
                 for page in 0..round * 7 % 50 {
                     write(&mapping, PART.end - 1 - page * 0x1800);
                 }
-                wiper.wipe(&mut mapping);
+                wiper.wipe(&mut mapping, None);
                 assert!(is_wiped(&mapping), "{order:?} {round}");
             }
         }
@@ -163,7 +173,7 @@ mod tests {
         let (mut mapping, mut wiper) = (mapping(), Wiper::new(PART, Order::Any));
         for offset in [PART.start, PART.end - 1, PART.start + 0x40_0000] {
             write(&mapping, offset);
-            wiper.wipe(&mut mapping);
+            wiper.wipe(&mut mapping, None);
             assert!(may_swap() || wiper.pages.contains(&(offset & !0xfff)));
         }
         assert!(is_wiped(&mapping));
@@ -180,15 +190,15 @@ mod tests {
         // The pages stay resident while programs alternate.
         for _ in 0..3 {
             write_all(&mapping);
-            wiper.wipe(&mut mapping);
+            wiper.wipe(&mut mapping, None);
             for _ in 0..IDLE_WIPES_MAX {
                 assert!(may_swap() || wiper.pages.len() == 400);
                 write(&mapping, PART.start);
-                wiper.wipe(&mut mapping);
+                wiper.wipe(&mut mapping, None);
             }
         }
         write(&mapping, PART.start);
-        wiper.wipe(&mut mapping);
+        wiper.wipe(&mut mapping, None);
         assert!(wiper.pages.is_empty() && is_wiped(&mapping));
         assert!(may_swap() || mapping.touched(PART.end - PAGE_BYTES..PART.end) == Some(vec![true]));
     }

@@ -9,9 +9,9 @@ use antares_hosted::job::{DebugLog, Lines};
 use antares_transaction::{Environment, Mock};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder, TYPE_ID_CODE_HASH};
 use ckb_script::{
-    RunMode, Scheduler, ScriptError, ScriptGroup, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv,
-    generate_ckb_syscalls,
-    types::{DebugPrinter, SyscallGenerator, TerminatedResult},
+    DataPieceId, RunMode, Scheduler, ScriptError, ScriptGroup, ScriptGroupType, TransactionScriptsVerifier,
+    TxVerifyEnv, generate_ckb_syscalls,
+    types::{DebugPrinter, SgData, SyscallGenerator, TerminatedResult, VmContext, VmId},
 };
 use ckb_types::{
     bytes::Bytes,
@@ -27,7 +27,7 @@ use ckb_vm::{DefaultMachineRunner, Error as VmError};
 
 use crate::{
     CellName, Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionReport, VerifyOutcome,
-    cells::Cells, report::group_error,
+    cells::Cells, engine::CallsOf, report::group_error,
 };
 
 /// Why a verification has no result.
@@ -101,7 +101,7 @@ impl<E: Engine> Verifier<E> {
     #[must_use]
     pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
         let log = Log::new(limits.debug_bytes_max);
-        let scripts = scripts_of(prepared, generate_ckb_syscalls, log.printer());
+        let scripts = scripts_of(prepared, calls::<E>, log.printer());
         Self { engine, scripts, cancel, log, limits }
     }
 
@@ -201,6 +201,17 @@ impl<E: Engine> Verifier<E> {
             }
         })
     }
+}
+
+/// The system calls of a VM. The first that knows a number handles the call.
+fn calls<E: Engine>(
+    vm: &VmId,
+    group: &SgData<Cells>,
+    context: &VmContext<Cells>,
+    printer: &DebugPrinter,
+) -> Vec<CallsOf<E>> {
+    let loads = E::cell_loads(context.snapshot2_context.clone(), DataPieceId::CellDep);
+    loads.into_iter().chain(generate_ckb_syscalls(vm, group, context, printer)).collect()
 }
 
 /// Sorts the scripts of `prepared` into groups, with system calls that `generate` creates from `context`.

@@ -1,0 +1,456 @@
+//! A cache of cells in guest memory: a run that loads the same cell to the same address as an earlier run
+//! copies nothing, and nothing is wiped.
+//!
+//! Protection keys of the processor hide a cached cell. Until a run loads the cell, its pages are
+//! inaccessible; then they are read-only. Any other access faults, and the handler of faults evicts the cell:
+//! hidden pages become zeros, as the run expects, and all become plain memory. Changing the rights takes no
+//! system call. Without protection keys, nothing is cached.
+//!
+//! Rights belong to a thread. So only one machine of a thread has a cache, and only within an
+//! [`attempt`](crate::MachineSession::attempt), which machines do not leave.
+
+use std::{
+    arch::asm,
+    cell::Cell,
+    ops::Range,
+    ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+
+use crate::{
+    limits::{CACHED_CELLS_MAX, PAGE_BYTES},
+    pages::Pages,
+};
+
+/// A slot without a cell.
+const FREE: u8 = 0;
+/// The run has not loaded the cell yet.
+const HIDDEN: u8 = 1;
+/// The run has loaded the cell.
+const SHOWN: u8 = 2;
+/// The run has loaded the cell as code, so writing to it is a bailout.
+const SEALED: u8 = 3;
+
+/// Rights of a protection key: bits of the register PKRU.
+const NOTHING: u32 = 0b11;
+const READ: u32 = 0b10;
+
+/// Loads that are not cached after an eviction, except for the first: an eviction and the next insertion take
+/// two system calls.
+const PENALTY: u32 = 256;
+/// Maximum penalty since the last hit.
+const PENALTY_MAX: u32 = 1024;
+
+const NOT_EVICTED: &str = "pages of guest memory cannot be evicted from the cache";
+
+/// The keys of the slots; `None` if the processor or the kernel has none, or if they are in use.
+static KEYS: OnceLock<Option<[u32; CACHED_CELLS_MAX]>> = OnceLock::new();
+
+thread_local! {
+    /// Const and without a destructor: the handler reads it.
+    static ARMED: Cell<*const CellCache> = const { Cell::new(ptr::null()) };
+    static IS_ENABLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The cached cells of a machine's memory.
+#[derive(Debug, Default)]
+pub(crate) struct CellCache {
+    slots: [Slot; CACHED_CELLS_MAX],
+    /// The bytes of each slot; zeros follow them.
+    contents: [Bytes; CACHED_CELLS_MAX],
+    penalty: AtomicU32,
+}
+
+/// Pages of a cached cell, which the handler may evict.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Host address.
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    state: AtomicU8,
+}
+
+/// Lets machines of this process, and of children that it forks later, cache the large cells of transactions.
+/// It takes four of 15 protection keys, once. Without such keys it has no effect. Call it before the process
+/// gives up system calls.
+pub fn cache_cells() {
+    KEYS.get_or_init(|| {
+        let keys: [_; CACHED_CELLS_MAX] = std::array::from_fn(|_| {
+            // SAFETY: a new key changes only the rights to pages that get it later.
+            let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, NOTHING & 1) };
+            u32::try_from(key).ok()
+        });
+        keys.iter().all(Option::is_some).then(|| keys.map(Option::unwrap_or_default))
+    });
+}
+
+/// Runs `work`, whose machines may cache cells. They must not leave the thread before it ends.
+pub(crate) fn enabled<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_ENABLED.set(self.0);
+            // SAFETY: a machine disarms its cells before it is dropped, on this thread.
+            if let (false, Some(armed)) = (self.0, unsafe { ARMED.get().as_ref() }) {
+                armed.clear();
+                ARMED.set(ptr::null());
+            }
+        }
+    }
+    let _restore = Restore(IS_ENABLED.replace(true));
+    work()
+}
+
+/// Evicts the cached cell at `address`, for the handler of a fault there: the access then continues. Returns
+/// false if there is none, or if the run may not write there.
+pub(crate) fn evict_at(address: usize) -> bool {
+    // SAFETY: as in `enabled`; the handler interrupts the thread that uses the machine.
+    let Some(cache) = (unsafe { ARMED.get().as_ref() }) else { return false };
+    let slot = cache.slots.iter().find(|slot| slot.overlaps(&(address..address + 1)));
+    slot.is_some_and(|slot| slot.state.load(Relaxed) != SEALED && cache.evict(slot))
+}
+
+impl CellCache {
+    /// Prepares this thread for a machine that is about to be used, or evicts its cells.
+    pub(crate) fn begin(&self) {
+        if !self.is_empty() && !self.arm() {
+            self.clear();
+        }
+    }
+
+    /// Ends the use of the machine.
+    pub(crate) fn end(&self) {
+        if ptr::eq(ARMED.get(), self) {
+            ARMED.set(ptr::null());
+        }
+    }
+
+    /// Whether `cell` and zeros are cached at the host addresses `part`. If so, they become readable.
+    pub(crate) fn find(&mut self, part: Range<usize>, cell: &Bytes) -> bool {
+        let is_it = |slot: &Slot| slot.is_used() && slot.range() == part;
+        let Some(index) = self.slots.iter().position(is_it) else { return false };
+        let (slot, cached) = (&self.slots[index], &mut self.contents[index]);
+        let is_same = cached.len() == cell.len() && (cached.as_ptr() == cell.as_ptr() || cached == cell);
+        if !is_same {
+            self.evict(slot);
+            return false;
+        }
+        // The next comparison may be one of addresses.
+        cached.clone_from(cell);
+        if slot.state.load(Relaxed) == HIDDEN {
+            slot.state.store(SHOWN, Relaxed);
+            self.set_rights();
+        }
+        self.penalty.store(0, Relaxed);
+        true
+    }
+
+    /// Caches `part` (host addresses of pages of this machine's memory), to which `cell` and zeros were just
+    /// stored, if there is room.
+    pub(crate) fn insert(&mut self, part: Range<usize>, cell: Bytes) {
+        let penalty = self.penalty.load(Relaxed);
+        if penalty > PENALTY {
+            return self.penalty.store(penalty - 1, Relaxed);
+        }
+        if part.is_empty() || !self.arm() || self.slots.iter().any(|slot| slot.overlaps(&part)) {
+            return;
+        }
+        // A cell that this run has not loaded makes room.
+        let index_of = |state| self.slots.iter().position(|slot| slot.state.load(Relaxed) == state);
+        let Some(index) = index_of(FREE).or_else(|| index_of(HIDDEN)) else { return };
+        let slot = &self.slots[index];
+        if slot.is_used() {
+            self.evict(slot);
+        }
+        let (Some(Some(keys)), false) = (KEYS.get(), slot.is_used()) else { return };
+        if change(&part, libc::PROT_READ | libc::PROT_WRITE, keys[index]) {
+            slot.start.store(part.start, Relaxed);
+            slot.bytes.store(part.len(), Relaxed);
+            slot.state.store(SHOWN, Relaxed);
+            self.contents[index] = cell;
+            self.set_rights();
+        }
+    }
+
+    /// Hides all cells from the next run.
+    pub(crate) fn hide(&self) {
+        if !self.is_empty() {
+            self.slots
+                .iter()
+                .filter(|slot| slot.is_used())
+                .for_each(|slot| slot.state.store(HIDDEN, Relaxed));
+            self.set_rights();
+        }
+    }
+
+    /// Makes native code bail out when it writes to a cell in `code`, pages of the memory at `base`. Returns the
+    /// pages of these cells.
+    pub(crate) fn seal(&self, base: *mut u8, code: Pages) -> Pages {
+        let mut sealed = Pages::default();
+        for slot in self.slots.iter().filter(|slot| slot.is_used()) {
+            let pages = slot.pages(base);
+            if pages.minus(code).is_empty() && slot.state.load(Relaxed) != HIDDEN {
+                slot.state.store(SEALED, Relaxed);
+                sealed = sealed.or(pages);
+            } else if !pages.and(code).is_empty() {
+                assert!(self.evict(slot), "{NOT_EVICTED}");
+            }
+        }
+        sealed
+    }
+
+    /// Undoes [`CellCache::seal`]. Returns the pages.
+    pub(crate) fn unseal(&self, base: *mut u8) -> Pages {
+        let mut unsealed = Pages::default();
+        for slot in self.slots.iter().filter(|slot| slot.state.load(Relaxed) == SEALED) {
+            slot.state.store(SHOWN, Relaxed);
+            unsealed = unsealed.or(slot.pages(base));
+        }
+        unsealed
+    }
+
+    /// Evicts all cells, before the machine's memory changes in another way.
+    pub(crate) fn clear(&self) {
+        for slot in self.slots.iter().filter(|slot| slot.is_used()) {
+            assert!(self.evict(slot), "{NOT_EVICTED}");
+        }
+    }
+
+    /// Whether the page at a host address belongs to a cached cell, and if so, whether the run loaded it.
+    pub(crate) fn holds(&self, page: usize) -> Option<bool> {
+        let slot = self.slots.iter().find(|slot| slot.overlaps(&(page..page + 1)))?;
+        Some(slot.state.load(Relaxed) != HIDDEN)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.slots.iter().any(Slot::is_used)
+    }
+
+    /// Makes this thread's rights those of this machine's cells. Fails if another machine's are.
+    fn arm(&self) -> bool {
+        if !IS_ENABLED.get() || KEYS.get().is_none_or(Option::is_none) {
+            return false;
+        }
+        if ARMED.get().is_null() {
+            ARMED.set(self);
+            self.set_rights();
+        }
+        ptr::eq(ARMED.get(), self)
+    }
+
+    /// Makes this thread's rights those of the slots.
+    fn set_rights(&self) {
+        let Some(Some(keys)) = KEYS.get() else { return };
+        let (mut changed, mut rights) = (0, 0);
+        for (key, slot) in keys.iter().zip(&self.slots) {
+            let right = if slot.state.load(Relaxed) >= SHOWN { READ } else { NOTHING };
+            changed |= NOTHING << (2 * key);
+            rights |= right << (2 * key);
+        }
+        // SAFETY: the keys belong to this module, so PKRU exists, and only the rights to cached cells change.
+        // Without `nomem`, no access to memory moves across.
+        unsafe {
+            let all: u32;
+            asm!("rdpkru", in("ecx") 0, out("eax") all, out("edx") _, options(nostack, preserves_flags));
+            let all = all & !changed | rights;
+            asm!("wrpkru", in("eax") all, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags));
+        }
+    }
+
+    /// Makes the pages of `slot` plain memory: zeros if the run has not loaded the cell. Async-signal-safe.
+    fn evict(&self, slot: &Slot) -> bool {
+        let (range, state) = (slot.range(), slot.state.load(Relaxed));
+        let access = if state == SEALED { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
+        // Key 0 is that of all other memory.
+        if !change(&range, access, 0) {
+            return false;
+        }
+        if state == HIDDEN {
+            // SAFETY: the pages are part of a machine's memory, which is mapped and now writable.
+            unsafe { ptr::with_exposed_provenance_mut::<u8>(range.start).write_bytes(0, range.len()) };
+        }
+        slot.state.store(FREE, Relaxed);
+        self.penalty.store((self.penalty.load(Relaxed) + PENALTY).min(PENALTY_MAX), Relaxed);
+        true
+    }
+}
+
+impl Slot {
+    fn range(&self) -> Range<usize> {
+        let start = self.start.load(Relaxed);
+        start..start + self.bytes.load(Relaxed)
+    }
+
+    fn is_used(&self) -> bool {
+        self.state.load(Relaxed) != FREE
+    }
+
+    fn overlaps(&self, part: &Range<usize>) -> bool {
+        let own = self.range();
+        self.is_used() && own.start < part.end && part.start < own.end
+    }
+
+    /// Its pages in the memory at `base`.
+    fn pages(&self, base: *mut u8) -> Pages {
+        let Range { start, end } = self.range();
+        Pages::holding((start - base.addr()) as u64..(end - base.addr()) as u64)
+    }
+}
+
+/// Sets access and key of pages. Async-signal-safe.
+fn change(range: &Range<usize>, access: libc::c_int, key: u32) -> bool {
+    debug_assert!(range.start.is_multiple_of(PAGE_BYTES) && range.len().is_multiple_of(PAGE_BYTES));
+    // SAFETY: the range lies in the guest memory of a machine, which permits these accesses.
+    unsafe { libc::syscall(libc::SYS_pkey_mprotect, range.start, range.len(), access, key) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use ckb_vm::{Memory, RISCV_MAX_MEMORY, machine::asm::AsmCoreMachineRevealer};
+
+    use super::*;
+    use crate::{memory::Core, prepare_thread};
+
+    const PLACE: usize = 0x10_0000;
+    const BYTES: usize = 0x1_0000;
+
+    fn cell() -> Bytes {
+        (0..u32::try_from(BYTES).unwrap()).map(|index| index.wrapping_mul(77).to_le_bytes()[1]).collect()
+    }
+
+    fn part(core: &Core, start: usize, bytes: usize) -> Range<usize> {
+        let start = core.base().expose_provenance() + start;
+        start..start + bytes
+    }
+
+    /// Passes a machine that has just cached [`cell`] to `work`, where processors have protection keys.
+    fn with_cached(work: impl FnOnce(&mut Core, Range<usize>)) {
+        cache_cells();
+        prepare_thread().unwrap();
+        if KEYS.get() == Some(&None) {
+            return println!("no protection keys: skipped");
+        }
+        enabled(|| {
+            let mut core = <Core as AsmCoreMachineRevealer>::new(0, 2, 1, RISCV_MAX_MEMORY);
+            core.store_bytes(PLACE as u64, &cell()).unwrap();
+            let part = part(&core, PLACE, BYTES);
+            core.cells.insert(part.clone(), cell());
+            assert_eq!(core.cells.holds(part.start), Some(true));
+            work(&mut core, part);
+        });
+        assert!(ARMED.get().is_null());
+    }
+
+    fn bytes(core: &Core) -> &[u8] {
+        &core.bytes()[PLACE..PLACE + BYTES]
+    }
+
+    #[test]
+    fn a_cached_cell_appears_when_it_is_loaded_again() {
+        with_cached(|core, part| {
+            for content in [cell(), Bytes::copy_from_slice(&cell())] {
+                core.reset(0, 2, 1);
+                assert_eq!(core.cells.holds(part.end - 1), Some(false));
+                assert!(core.cells.find(part.clone(), &content));
+                assert_eq!(bytes(core), cell());
+            }
+        });
+    }
+
+    #[test]
+    fn a_run_that_does_not_load_it_sees_zeros() {
+        with_cached(|core, part| {
+            core.reset(0, 2, 1);
+            assert!(bytes(core).iter().all(|byte| *byte == 0));
+            assert!(core.cells.is_empty() && !core.cells.find(part, &cell()));
+        });
+    }
+
+    #[test]
+    fn a_change_ends_it() {
+        with_cached(|core, part| {
+            core.store_bytes(PLACE as u64 + 5000, &[1, 2, 3]).unwrap();
+            assert!(core.cells.is_empty());
+            assert_eq!((&bytes(core)[..5000], &bytes(core)[5000..5003]), (&cell()[..5000], &[1, 2, 3][..]));
+            core.reset(0, 2, 1);
+            assert!(bytes(core).iter().all(|byte| *byte == 0));
+            assert!(!core.cells.find(part, &cell()));
+        });
+    }
+
+    #[test]
+    fn another_cell_or_place_is_not_it() {
+        with_cached(|core, part| {
+            core.reset(0, 2, 1);
+            assert!(!core.cells.find(part.start + PAGE_BYTES..part.end, &cell().slice(PAGE_BYTES..)));
+            assert!(!core.cells.find(part.clone(), &cell().slice(1..)));
+            // The comparison with other bytes evicted it.
+            assert!(!core.cells.find(part, &cell()) && core.cells.is_empty());
+            assert!(bytes(core).iter().all(|byte| *byte == 0));
+        });
+    }
+
+    #[test]
+    fn a_machine_beside_it_or_outside_of_an_attempt_caches_nothing() {
+        let caches_nothing = || {
+            let mut other = <Core as AsmCoreMachineRevealer>::new(0, 2, 1, RISCV_MAX_MEMORY);
+            let part = part(&other, PLACE, BYTES);
+            other.cells.insert(part, Bytes::new());
+            assert!(other.cells.is_empty());
+        };
+        with_cached(|core, _| {
+            caches_nothing();
+            assert_eq!(bytes(core), cell());
+        });
+        caches_nothing();
+    }
+
+    #[test]
+    fn a_machine_that_stays_after_an_attempt_has_plain_memory() {
+        cache_cells();
+        prepare_thread().unwrap();
+        let mut core = enabled(|| {
+            let mut core = <Core as AsmCoreMachineRevealer>::new(0, 2, 1, RISCV_MAX_MEMORY);
+            core.store_bytes(PLACE as u64, &cell()).unwrap();
+            core.cells.insert(part(&core, PLACE, BYTES), cell());
+            core
+        });
+        assert!(core.cells.is_empty() && ARMED.get().is_null());
+        assert_eq!(bytes(&core), cell());
+        core.store_bytes(PLACE as u64, &[0; BYTES]).unwrap();
+    }
+
+    #[test]
+    fn code_is_protected_without_a_system_call() {
+        with_cached(|core, part| {
+            let code = Pages::holding(PLACE as u64..(PLACE + BYTES) as u64);
+            core.protect(code);
+            assert_eq!((core.cells.unseal(core.base()), core.protected()), (code, code));
+            // A cell that is only partly code is evicted, and the code is protected.
+            core.unprotect();
+            core.protect(Pages::holding(PLACE as u64..PLACE as u64 + 1));
+            assert!(core.cells.is_empty() && !evict_at(part.start));
+            core.unprotect();
+            core.store_bytes(PLACE as u64, &[0; BYTES]).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_machine_that_often_loses_its_cells_pauses() {
+        with_cached(|core, part| {
+            let mut cached = 0;
+            for _ in 0..2000 {
+                core.reset(0, 2, 1);
+                core.store_bytes(PLACE as u64, &cell()).unwrap();
+                core.cells.insert(part.clone(), cell());
+                cached += u32::from(!core.cells.is_empty());
+            }
+            assert!((4..20).contains(&cached), "{cached}");
+        });
+    }
+}
