@@ -399,13 +399,4 @@ mod tests {
         assert_eq!(account.take_touches(10), [Touch { id: entries[0].id, from: 7, to: READ | 9 }]);
         assert_eq!(account.next_tick(), 10);
     }
-
-    #[test]
-    fn adding_twice_counts_once() {
-        let mut account = Account::default();
-        account.add(&stored(1, 10, 1), None);
-        account.add(&stored(1, 20, 2), None);
-        assert_eq!(account.logical_bytes(), 20);
-        assert_eq!(account.entries(Space::Artifact), 1);
-    }
 }

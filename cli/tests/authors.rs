@@ -103,10 +103,8 @@ fn system_calls_that_nobody_serves_are_named() {
 fn the_limit_that_was_passed_is_named() {
     let folder = folder(&[("endless", elf::of(&[0x6f]))]);
     let (status, stdout, _) = antares(folder.path(), &["run", "endless", "--max-cycles", "70k"]);
-    assert!(
-        status == Some(1) && stdout.starts_with("cycle limit exceeded: the limit is 70,000 cycles\n"),
-        "{stdout}"
-    );
+    let reason = "cycle limit exceeded: the limit is 70,000 cycles\n";
+    assert!(status == Some(1) && stdout.starts_with(reason), "{stdout}");
     let (_, stdout, _) = antares(folder.path(), &["run", "endless", "--max-cycles", "70k", "--json"]);
     assert_eq!(json(&stdout)["error_detail"], "the limit is 70,000 cycles");
     let (_, stdout, _) = antares(folder.path(), &["run", "--as-lock", "endless", "--max-cycles", "70k"]);

@@ -13,16 +13,11 @@ use serde_json::Value;
 
 use crate::{
     command::{self, caching, json},
-    elf,
+    elf::exits,
 };
 
 /// Longest time for a background compile.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
-fn exits(code: u32) -> Vec<u8> {
-    elf::of(&[0x05d0_0893, code << 20 | 0x513, 0x73])
-}
 
 /// A script that exits with 3, the result of a function whose address is a computed sum.
 fn hidden() -> Vec<u8> {
@@ -109,16 +104,10 @@ fn what_runs_find_out_is_kept() {
     let cache = tempfile::tempdir().unwrap();
     assert_eq!(run(cache.path(), &hidden(), &["--no-cache"])["native_cycles"], 0);
     let runs: Vec<Value> = (0..3).map(|_| run(cache.path(), &hidden(), &[])).collect();
-    assert_eq!(
-        (&runs[0]["native_cycles"], &runs[2]["interpreted_cycles"]),
-        (&0.into(), &0.into()),
-        "{runs:?}"
-    );
-    assert_eq!(
-        (&runs[0]["restarted"], &runs[2]["restarted"]),
-        (&"unknown_target".into(), &Value::Null),
-        "{runs:?}"
-    );
+    let cycles = (&runs[0]["native_cycles"], &runs[2]["interpreted_cycles"]);
+    assert_eq!(cycles, (&0.into(), &0.into()), "{runs:?}");
+    let restarts = (&runs[0]["restarted"], &runs[2]["restarted"]);
+    assert_eq!(restarts, (&"unknown_target".into(), &Value::Null), "{runs:?}");
     assert!(runs.iter().all(|run| run["cycles"] == runs[0]["cycles"]));
     let script = cache.path().join("script");
     fs::write(&script, hidden()).unwrap();

@@ -43,10 +43,8 @@ fn a_failing_lock_is_found_without_changing_the_script() {
     assert!(short.contains(why), "{short}");
     assert!(short.contains("branch beq a0,zero was not taken"), "{short}");
     assert!(short.contains("a0 = 1, the result of system call #0"), "{short}");
-    assert!(
-        short.contains("load_witness(index 99, source Input, offset 0, room 0) = 1 INDEX_OUT_OF_BOUND"),
-        "{short}"
-    );
+    let call = "load_witness(index 99, source Input, offset 0, room 0) = 1 INDEX_OUT_OF_BOUND";
+    assert!(short.contains(call), "{short}");
     assert!(!short.contains("registers"), "{short}");
     // The complete form.
     let whole = text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1);
@@ -88,10 +86,8 @@ fn levels_tell_more_each() {
     let folder = folder();
     let verify = |level| text(folder.path(), &["verify", "--tx", "tx.json", level], 1);
     let [one, three, four] = ["-v", "-vvv", "-vvvv"].map(verify);
-    assert!(
-        !one.contains("calls, with their cycles") && three.contains("calls, with their cycles"),
-        "{three}"
-    );
+    let calls = "calls, with their cycles";
+    assert!(!one.contains(calls) && three.contains(calls), "{three}");
     assert!(three.contains("[lock group #0]"), "{three}");
     assert!(four.contains("last instructions"), "{four}");
 }

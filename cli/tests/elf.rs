@@ -1,3 +1,3 @@
 //! Scripts of a few instructions.
 
-pub(crate) use antares_chain::elf as of;
+pub(crate) use antares_chain::{elf as of, exits};

@@ -7,83 +7,28 @@ use crate::{
     elf,
 };
 
-/// A text of the file, its replacement, the command's arguments (none: verify), and the expected parts of the
-/// message.
-type ConfigProblem =
-    (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
-
-const MISTAKES: [ConfigProblem; 19] = [
-    (
-        &[("data1", "type")],
-        &[],
-        &["ScriptNotFound", "cell_deps[0] has data with this hash: the hash type is data2 then"],
-    ),
-    (
-        &[("{{ hash lock }}", ABAB)],
-        &[],
-        &[
-            "cell_deps[0] has 136 bytes of data with hash 0x",
-            "no cell dep has a data hash of 0xabab",
-            "`antares hash FILE`",
-        ],
-    ),
-    (
-        &[("data1", "data"), ("\"cell_deps\": [{\"out", DEP_TWICE)],
-        &[],
-        &[
-            "tx.cell_deps[1]: is tx.cell_deps[0] again, and nodes refuse",
-            "hash type data runs VM version 0",
-            "data2",
-        ],
-    ),
-    (
-        &[("{{ data lock }}", "{{ data x86 }}"), ("{{ hash lock }}", "{{ hash x86 }}")],
-        &[],
-        &["cell_deps[0] is an ELF file for x86-64, not for RISC-V"],
-    ),
-    (
-        &[("{{ data lock", "{{ dta lock")],
-        &[],
-        &["tx.json: line ", "there is no placeholder \"dta\": there are data, hash"],
-    ),
-    (&[("{{ data lock", "{{ data nosuch")], &[], &["tx.json: line ", "cannot read nosuch"]),
-    (
-        &[("0x{{ data lock", "{{ data lock")],
-        &[],
-        &["tx.json: the transaction", "do not begin with 0x", "\"0x{{ data FILE }}\""],
-    ),
-    (
-        &[],
-        &["verify", "--tx", "tx.json", "--group", "lock", "--cell", "input.9"],
-        &["tx.json: the transaction", "input.9 has no lock script"],
-    ),
-    (&[], &["run", "tx.json"], &["tx.json is JSON: antares verify --tx takes a transaction"]),
-    (&[], &["snapshot", ".", "--check"], &["antares snapshot without --check records it: cannot read"]),
-    (&[("{\n", "{,\n")], &[], &["tx.json: the transaction", "line 1, column 2: "]),
-    (&[("\"witnesses\"", "\"witness\"")], &[], &["tx.json: ", "no such key: `witness`; it is `witnesses`"]),
-    (&[("\"data1\"", "\"date\"")], &[], &["tx.json: ", "no such value: `date`: hash types are"]),
-    (&[("{\n", "{ // A note.\n")], &[], &["a key in quotation marks is needed here: JSON has no comments"]),
-    (
-        &[("0x0\"}},", "0x0\"}},}")],
-        &[],
-        &["line 4, column 151: a comma stands before the closing bracket: remove it"],
-    ),
-    (
-        &[("\"dep_type\": \"code\"}", "\"dep_type\": \"dep_group\"}"), ("\"code\"}]", "\"dep_group\"}]")],
-        &[],
-        &[
-            "tx.json: ",
-            "is no list of out points, as a dep group has: the `dep_type` of a cell with a script is",
-        ],
-    ),
-    (&[], &["verify", "--tx", "tx.json", "--error-codes", "nosuch"], &["antares: cannot read nosuch"]),
-    (&[], &["run", "lock", "--max-cycles", "10x"], &["must be a whole number below 2^64; k, M or G may"]),
-    (
-        &[("\"outputs_data\": []", "\"outputs_data\": [\"0x\"]")],
-        &[],
-        &["tx.json: ", "entries, but tx.outputs has"],
-    ),
-];
+/// Changes of the file, the command's arguments (none: verify), and the expected parts of the message.
+const MISTAKES: &str = r#"
+data1 => type |  | ScriptNotFound & cell_deps[0] has data with this hash: the hash type is data2 then
+{{ hash lock }} => ABAB |  | cell_deps[0] has 136 bytes of data with hash 0x & no cell dep has a data hash of 0xabab & `antares hash FILE`
+data1 => data ; "cell_deps": [{"out => DEP_TWICE |  | tx.cell_deps[1]: is tx.cell_deps[0] again, and nodes refuse & hash type data runs VM version 0 & data2
+{{ data lock }} => {{ data x86 }} ; {{ hash lock }} => {{ hash x86 }} |  | cell_deps[0] is an ELF file for x86-64, not for RISC-V
+{{ data lock => {{ dta lock |  | tx.json: line & there is no placeholder "dta": there are data, hash
+{{ data lock => {{ data nosuch |  | tx.json: line & cannot read nosuch
+0x{{ data lock => {{ data lock |  | tx.json: the transaction & do not begin with 0x & "0x{{ data FILE }}"
+ | verify --tx tx.json --group lock --cell input.9 | tx.json: the transaction & input.9 has no lock script
+ | run tx.json | tx.json is JSON: antares verify --tx takes a transaction
+ | snapshot . --check | antares snapshot without --check records it: cannot read
+{\n => {,\n |  | tx.json: the transaction & line 1, column 2:
+"witnesses" => "witness" |  | tx.json: & no such key: `witness`; it is `witnesses`
+"data1" => "date" |  | tx.json: & no such value: `date`: hash types are
+{\n => { // A note.\n |  | a key in quotation marks is needed here: JSON has no comments
+0x0"}}, => 0x0"}},} |  | line 4, column 151: a comma stands before the closing bracket: remove it
+"dep_type": "code"} => "dep_type": "dep_group"} ; "code"}] => "dep_group"}] |  | tx.json: & is no list of out points, as a dep group has: the `dep_type` of a cell with a script is
+ | verify --tx tx.json --error-codes nosuch | antares: cannot read nosuch
+ | run lock --max-cycles 10x | must be a whole number below 2^64; k, M or G may
+"outputs_data": [] => "outputs_data": ["0x"] |  | tx.json: & entries, but tx.outputs has
+"#;
 
 /// Files that are no transactions, and a part of the message.
 const FILES: [(&[u8], &str); 6] = [
@@ -113,7 +58,8 @@ const ABAB: &str = "abababababababababababababababababababababababababababababab
 
 #[test]
 fn mistakes_are_reported_with_the_next_step() {
-    for (changes, words, reported) in MISTAKES {
+    for row in MISTAKES.trim().lines() {
+        let [changes, words, reported]: [&str; 3] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let folder = tempfile::tempdir().unwrap();
         // `sh1add a0, zero, zero`, of the B extension, then exit 0.
         let mut script = elf::of(&[0x2000_2533, 0x0000_0513, 0x05d0_0893, 0x73]);
@@ -122,16 +68,18 @@ fn mistakes_are_reported_with_the_next_step() {
         script[120..124].fill(0xff);
         fs::write(folder.path().join("x86"), &script).unwrap();
         let good = transaction("data1");
-        let text = changes.iter().fold(good, |text, (from, to)| {
+        let changes = changes.replace("\\n", "\n").replace("ABAB", ABAB).replace("DEP_TWICE", DEP_TWICE);
+        let changes = changes.split(" ; ").filter_map(|change| change.split_once(" => "));
+        let text = changes.fold(good, |text, (from, to)| {
             assert!(text.contains(from), "{from}");
             text.replacen(from, to, 1)
         });
         fs::write(folder.path().join("tx.json"), text).unwrap();
-        let words = if words.is_empty() { &["verify", "--tx", "tx.json"] } else { words };
-        let (status, stdout, stderr) = antares(folder.path(), words);
+        let words = if words.is_empty() { "verify --tx tx.json" } else { words };
+        let (status, stdout, stderr) = antares(folder.path(), &words.split(' ').collect::<Vec<_>>());
         let said = stdout + &stderr;
-        assert!(status != Some(0) && said.len() < 4_000, "{changes:?}: {said}");
-        reported.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
+        assert!(status != Some(0) && said.len() < 4_000, "{row}: {said}");
+        reported.split(" & ").for_each(|part| assert!(said.contains(part), "{row}: no {part:?} in\n{said}"));
     }
 }
 

@@ -122,12 +122,10 @@ fn what_a_node_does_not_give_has_a_status_and_a_place() {
     let node = TestNode::start(chain.clone());
     let (of, rpc) = (hash(&all[0]), node.url.clone());
     let unknown = format!("0x{}", "00".repeat(32));
-    let (_, stderr) = reported(&["dump", "--tx-hash", &unknown, "--rpc", &rpc], 2);
-    assert!(stderr.contains("does not know it (unknown)"), "{stderr}");
     let cellbase = hash(&chain.block(1).unwrap().transactions()[0]);
-    let (_, stderr) = reported(&["verify", "--tx-hash", &cellbase, "--rpc", &rpc], 2);
-    assert!(stderr.contains("no script of it runs"), "{stderr}");
     for (words, word) in [
+        (vec!["dump", "--tx-hash", &unknown, "--rpc", &rpc], "does not know it (unknown)"),
+        (vec!["verify", "--tx-hash", &cellbase, "--rpc", &rpc], "no script of it runs"),
         (vec!["dump", "--tx-hash", "0x00", "--rpc", &rpc], "64 hexadecimal digits"),
         (vec!["dump", "--tx-hash", &of], "--rpc"),
         (vec!["dump", "--rpc", &rpc], "--tx-hash"),
@@ -224,18 +222,13 @@ fn a_chain_that_is_reorganised_is_followed() {
     let undone: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "reorganised").collect();
     assert_eq!((undone.len(), &undone[0]["number"]), (1, &json!(4)), "{replayed}");
     let summary = lines.last().unwrap();
-    assert_eq!(
-        (&summary["blocks"], &summary["differences"], &summary["reorganised"]),
-        (&json!(6), &json!(0), &json!(1))
-    );
+    let found = (&summary["blocks"], &summary["differences"], &summary["reorganised"]);
+    assert_eq!(found, (&json!(6), &json!(0), &json!(1)));
     let reported_of =
         |number: u64| lines.iter().rev().find(|line| line["number"] == number).unwrap()["hash"].clone();
     for number in 0..=5 {
-        assert_eq!(
-            reported_of(number),
-            json!(format!("{:#x}", new.block(number).unwrap().hash())),
-            "{number}"
-        );
+        let expected = format!("{:#x}", new.block(number).unwrap().hash());
+        assert_eq!(reported_of(number), json!(expected), "{number}");
     }
 }
 

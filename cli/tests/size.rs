@@ -29,10 +29,8 @@ fn what_is_never_loaded_is_reported_and_taken() {
     assert!(bytes <= 132, "{said}");
     let said = text(folder.path(), &["size", "long", "--shrink", "-o", "small"], 0);
     assert!(said.contains("132 bytes, 1,132 before: 1,000 CKBytes less"), "{said}");
-    assert_eq!(
-        fs::read(folder.path().join("small")).unwrap(),
-        fs::read(folder.path().join("short")).unwrap()
-    );
+    let [small, short] = ["small", "short"].map(|name| fs::read(folder.path().join(name)).unwrap());
+    assert_eq!(small, short);
     let said = text(folder.path(), &["run", "small", "--no-diagnosis"], 1);
     assert!(said.starts_with("exit 3\n"), "{said}");
 }

@@ -73,11 +73,8 @@ fn add(reasons: &mut Reasons, comment: &[String], calls: &str) {
         for name in names {
             let reason = reasons.entry((name, code.to_owned())).or_default();
             let when = when.trim().to_owned();
-            let known = reason
-                .when
-                .iter()
-                .position(|known| known.starts_with(&when) || when.starts_with(known.as_str()));
-            match known {
+            let is_same = |known: &String| known.starts_with(&when) || when.starts_with(known.as_str());
+            match reason.when.iter().position(is_same) {
                 Some(at) if reason.when[at].len() < when.len() => reason.when[at] = when,
                 Some(_) => {}
                 None => reason.when.push(when),

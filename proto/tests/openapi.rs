@@ -140,12 +140,9 @@ fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value
         json!({ kind: { "schema": reference(name) } })
     };
     let (asks, tells) = (method.client_streaming(), method.server_streaming());
-    let mut responses: Map<_, _> = ERRORS
-        .iter()
-        .map(|(status, _)| {
-            (status.to_string(), json!({ "$ref": format!("#/components/responses/{status}") }))
-        })
-        .collect();
+    let error = |status: &str| json!({ "$ref": format!("#/components/responses/{status}") });
+    let mut responses: Map<_, _> =
+        ERRORS.iter().map(|(status, _)| (status.to_string(), error(status))).collect();
     let said_of_answer = "The answer; of a stream each line is one, or the error that it ended with.";
     let answer = json!({ "description": said_of_answer, "content": body(method.output_type(), tells) });
     responses.insert("200".to_owned(), answer);
@@ -319,10 +316,8 @@ fn it_is_whole() {
     let is_open = |name: &str| schemas[name]["additionalProperties"] == true;
     assert!(is_open("Verdict") && is_open("ExecuteResponse") && !is_open("ExecuteRequest"));
     let max_cycles = &schemas["RunLimits"]["properties"]["maxCycles"];
-    assert_eq!(
-        (&schemas["Verdict"]["properties"]["cycles"]["type"], &max_cycles["type"][1]),
-        (&json!("string"), &json!("integer"))
-    );
+    let kinds = (&schemas["Verdict"]["properties"]["cycles"]["type"], &max_cycles["type"][1]);
+    assert_eq!(kinds, (&json!("string"), &json!("integer")));
     assert_eq!(execute["responses"]["415"]["$ref"], "#/components/responses/415");
     assert!(schemas["Outcome"].get("enum").is_none() && schemas["Tier"].get("enum").is_some());
 }

@@ -30,10 +30,7 @@ fn call(callee: u32) -> Terminator {
 /// A function that returns with `numbers` in registers; it compares its return address.
 fn returning(index: u32, numbers: &[(u8, u64)]) -> Function {
     let mut build = Build::set(numbers);
-    let link = match build.writes.iter().find(|(register, _)| *register == Reg::RA) {
-        Some((_, value)) => *value,
-        None => build.op(Op::Read(Reg::RA)),
-    };
+    let link = build.link();
     let block = build.end(Terminator::Return { link: Some(link), locals: Vec::new() });
     harness::function(index, vec![block])
 }
@@ -63,14 +60,8 @@ fn a_return_may_go_to_a_place_inside() {
 fn a_tail_call_compares_after_the_callee() {
     let tail = |numbers: &[(u8, u64)]| {
         let mut build = Build::set(numbers);
-        let link = match build.writes.first() {
-            Some((_, value)) => *value,
-            None => build.op(Op::Read(Reg::RA)),
-        };
-        harness::function(
-            1,
-            vec![build.end(Terminator::TailCall { callee: FunctionId(2), link: Some(link) })],
-        )
+        let link = Some(build.link());
+        harness::function(1, vec![build.end(Terminator::TailCall { callee: FunctionId(2), link })])
     };
     let last = |function: Function| vec![harness::function(0, caller(call(1), 7)), tail(&[]), function];
     assert_eq!(run(last(returning(2, &[(8, 1)]))).exited(), Some(7));
@@ -100,11 +91,8 @@ fn indirect_calls_find_functions() {
     // The lowest bit of an address is ignored.
     assert_eq!(call(CODE + 17, returning(1, &[(8, 1)])).exited(), Some(5));
     for target in [CODE + 18, CODE - 2, DATA, 0, u64::MAX - 1, CODE + (1 << 32) + 16] {
-        assert_eq!(
-            call(target, returning(1, &[])).restarted,
-            Some(BailoutReason::UnknownTarget),
-            "{target:#x}"
-        );
+        let restarted = call(target, returning(1, &[])).restarted;
+        assert_eq!(restarted, Some(BailoutReason::UnknownTarget), "{target:#x}");
     }
     let moved = call(CODE + 16, returning(1, &[(2, END - 32)]));
     assert_eq!(moved.restarted, Some(BailoutReason::UnknownTarget), "sp was not given back");
@@ -115,23 +103,18 @@ fn indirect_calls_find_functions() {
     assert_eq!(found.restarted, Some(BailoutReason::UnknownTarget), "it returns through another register");
 }
 
-/// A jump to `target` among `candidates`; the exit code is its index, 100 for none.
+/// A jump to `target` among `targets`; the exit code is its index, 100 for none.
 #[track_caller]
-fn check_jump(candidates: &[u64], target: u64) {
+fn check_jump(targets: &[u64], target: u64) {
     let mut build = Build::default();
-    let value = build.op(Op::Read(Reg(9)));
-    let list = (2..).zip(candidates).map(|(block, pc)| (GuestAddr(*pc), BlockId(block))).collect();
-    let jump = Terminator::JumpIndirect {
-        target: value,
-        candidates: list,
-        may_call: false,
-        link: None,
-        table: None,
-    };
+    let read = build.op(Op::Read(Reg(9)));
+    let list = (2..).zip(targets).map(|(block, pc)| (GuestAddr(*pc), BlockId(block))).collect();
+    let jump =
+        Terminator::JumpIndirect { target: read, candidates: list, may_call: false, link: None, table: None };
     let mut blocks = vec![Build::set(&[(9, target)]).end(Terminator::Jump(BlockId(1))), build.end(jump)];
-    blocks.extend((0..candidates.len() as u64).map(harness::exit));
+    blocks.extend((0..targets.len() as u64).map(harness::exit));
     let ran = run(vec![harness::function(0, blocks)]);
-    match candidates.iter().position(|pc| *pc == target) {
+    match targets.iter().position(|pc| *pc == target) {
         Some(place) => assert_eq!(ran.exited(), Some(i8::try_from(place).unwrap()), "{target:#x}"),
         None => assert_eq!(ran.restarted, Some(BailoutReason::UnknownTarget), "{target:#x}"),
     }
@@ -154,14 +137,10 @@ fn jumps_choose_among_candidates() {
 fn a_jump_may_be_a_tail_call() {
     let jump = |link_is_own: bool| {
         let mut build = if link_is_own { Build::default() } else { Build::set(&[(1, 2)]) };
-        let link = match build.writes.first() {
-            Some((_, value)) => *value,
-            None => build.op(Op::Read(Reg::RA)),
-        };
+        let link = Some(build.link());
         let target = build.number(CODE + 32);
         let candidates = vec![(GuestAddr(CODE + 2), BlockId(0))];
-        let jump =
-            Terminator::JumpIndirect { target, candidates, may_call: true, link: Some(link), table: None };
+        let jump = Terminator::JumpIndirect { target, candidates, may_call: true, link, table: None };
         vec![
             harness::function(0, caller(call(1), 7)),
             harness::function(1, vec![build.end(jump)]),
@@ -179,35 +158,31 @@ fn passes(access: Access, base: u64, (low, high): (i64, i64), is_known: bool) ->
     build.op(Op::Check { access, base: base_value, low, high });
     let functions = vec![harness::function(0, harness::sequence(vec![Build::set(&[(9, base)]), build], 0))];
     let ran = run(functions);
-    match ran.restarted {
-        None => true,
-        Some(reason) => {
-            assert_eq!(reason, BailoutReason::BadAddress);
-            false
-        }
-    }
+    assert!(matches!(ran.restarted, None | Some(BailoutReason::BadAddress)), "{:?}", ran.restarted);
+    ran.restarted.is_none()
 }
 
 #[test]
 fn checks_refuse_what_lies_outside() {
-    for is_known in [false, true] {
-        let check = |access, base, span, expected| {
+    for (access, base, span, expected) in [
+        (Access::Read, 0, (0, 8), true),
+        (Access::Read, END - 8, (0, 8), true),
+        (Access::Read, END - 7, (0, 8), false),
+        (Access::Read, END, (-8, 0), true),
+        (Access::Read, u64::MAX - 7, (16, 24), true),
+        (Access::Read, u64::MAX - 7, (0, 8), false),
+        (Access::Read, (1 << 32) + 16, (0, 8), false),
+        (Access::Read, 1 << 63, (0, 1), false),
+        (Access::Read, 0, (0, 8 << 20), false),
+        (Access::Read, 1_u64.wrapping_sub(1 << 40), (1 << 40, (1 << 40) + 1), true),
+        (Access::Write, DATA, (0, 8), true),
+        (Access::Write, DATA, (-1, 7), false),
+        (Access::Write, END - 8, (0, 8), true),
+        (Access::Write, END - 8, (1, 9), false),
+    ] {
+        for is_known in [false, true] {
             assert_eq!(passes(access, base, span, is_known), expected, "{access:?} {base:#x} {span:?}");
-        };
-        check(Access::Read, 0, (0, 8), true);
-        check(Access::Read, END - 8, (0, 8), true);
-        check(Access::Read, END - 7, (0, 8), false);
-        check(Access::Read, END, (-8, 0), true);
-        check(Access::Read, u64::MAX - 7, (16, 24), true);
-        check(Access::Read, u64::MAX - 7, (0, 8), false);
-        check(Access::Read, (1 << 32) + 16, (0, 8), false);
-        check(Access::Read, 1 << 63, (0, 1), false);
-        check(Access::Read, 0, (0, 8 << 20), false);
-        check(Access::Read, 1_u64.wrapping_sub(1 << 40), (1 << 40, (1 << 40) + 1), true);
-        check(Access::Write, DATA, (0, 8), true);
-        check(Access::Write, DATA, (-1, 7), false);
-        check(Access::Write, END - 8, (0, 8), true);
-        check(Access::Write, END - 8, (1, 9), false);
+        }
     }
 }
 
@@ -219,8 +194,7 @@ fn frames_are_checked_at_the_entry() {
         let mut blocks = caller(call(1), 7);
         blocks[0] = Build::set(&[(1, CODE + 4), (2, sp)]).end(call(1));
         let ran = run(vec![harness::function(0, blocks), callee]);
-        let expected = if is_good { None } else { Some(BailoutReason::BadAddress) };
-        assert_eq!(ran.restarted, expected, "{sp:#x}");
+        assert_eq!(ran.restarted, (!is_good).then_some(BailoutReason::BadAddress), "{sp:#x}");
     }
 }
 
@@ -267,10 +241,8 @@ fn recursion_ends_at_the_guard() {
 
 #[test]
 fn what_cannot_run_is_left() {
-    assert_eq!(
-        run(vec![harness::function(0, vec![ending(Terminator::Leave)])]).restarted,
-        Some(BailoutReason::Unsupported)
-    );
+    let ran = run(vec![harness::function(0, vec![ending(Terminator::Leave)])]);
+    assert_eq!(ran.restarted, Some(BailoutReason::Unsupported));
 }
 
 #[test]

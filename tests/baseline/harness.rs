@@ -4,7 +4,7 @@ use antares_abi::{BailoutReason, CompileOptions, Isa};
 use antares_ir::{Block, Charge, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
-    elf::{Elf, Segment},
+    elf::{self, Segment},
     native,
 };
 use antares_vm::{Limits, Machine, Outcome, RunScript, Tier};
@@ -39,6 +39,12 @@ impl Build {
         self.op(Op::Const(number.cast_signed()))
     }
 
+    /// The return address: what the block writes to its register, or what is in it.
+    pub(crate) fn link(&mut self) -> Value {
+        let written = self.writes.iter().find(|(register, _)| *register == Reg::RA).map(|(_, value)| *value);
+        written.unwrap_or_else(|| self.op(Op::Read(Reg::RA)))
+    }
+
     pub(crate) fn write(&mut self, register: u8, value: Value) {
         self.writes.push((Reg(register), value));
     }
@@ -54,17 +60,9 @@ impl Build {
     }
 
     pub(crate) fn end(self, terminator: Terminator) -> Block {
-        let pc = GuestAddr(CODE);
-        Block {
-            pc,
-            cycles: 1,
-            charge: Charge::Entered,
-            is_metered: false,
-            is_bounded: false,
-            ops: self.ops,
-            writes: self.writes,
-            terminator,
-        }
+        let Self { ops, writes } = self;
+        let (pc, charge, is_metered, is_bounded) = (GuestAddr(CODE), Charge::Entered, false, false);
+        Block { pc, cycles: 1, charge, is_metered, is_bounded, ops, writes, terminator }
     }
 }
 
@@ -88,12 +86,8 @@ pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
 
 /// Consecutive blocks, and the script's end: exit with a number.
 pub(crate) fn sequence(builds: Vec<Build>, code: u64) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    for (index, build) in builds.into_iter().enumerate() {
-        blocks.push(build.end(Terminator::Jump(BlockId(u32::try_from(index + 1).unwrap()))));
-    }
-    blocks.push(exit(code));
-    blocks
+    let blocks = (1..).zip(builds).map(|(next, build)| build.end(Terminator::Jump(BlockId(next))));
+    blocks.chain([exit(code)]).collect()
 }
 
 pub(crate) fn exit(code: u64) -> Block {
@@ -139,10 +133,9 @@ impl Ran {
 
 /// An ELF with other code: the interpreter exits at once with code 99.
 fn elf() -> Bytes {
-    let code = [0x0630_0513_u32, 0x05d0_0893, 0x0000_0073];
-    let bytes = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes = elf::code(&[0x0630_0513, 0x05d0_0893, 0x0000_0073]);
     let segment = Segment { address: CODE, flags: 5, bytes, memory_bytes: DATA - CODE };
-    Elf { entry: CODE, segments: vec![segment], symbols: None }.to_bytes().into()
+    elf::file(CODE, vec![segment]).into()
 }
 
 /// Runs a module from its first function.
@@ -152,10 +145,6 @@ pub(crate) fn run(machine: &mut Machine, module: &Module, cycles_max: u64) -> Ra
     let script = RunScript { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
     let limits = Limits { cycles_max, debug_bytes_max: 0 };
     let report = machine.run(&script, &limits, Tier::Native, Some(&library)).unwrap();
-    Ran {
-        outcome: report.outcome,
-        restarted: report.restarted,
-        cycles: report.cycles,
-        memory: machine.memory().to_vec(),
-    }
+    let memory = machine.memory().to_vec();
+    Ran { outcome: report.outcome, restarted: report.restarted, cycles: report.cycles, memory }
 }

@@ -3,56 +3,6 @@
 
 use antares_ir::{BinaryOp, UnaryOp};
 
-/// Every operation with two operands.
-pub(crate) const BINARY: [BinaryOp; 31] = [
-    BinaryOp::Add,
-    BinaryOp::Sub,
-    BinaryOp::And,
-    BinaryOp::Or,
-    BinaryOp::Xor,
-    BinaryOp::Shl,
-    BinaryOp::Lshr,
-    BinaryOp::Ashr,
-    BinaryOp::Rotl,
-    BinaryOp::Rotr,
-    BinaryOp::Mul,
-    BinaryOp::MulHigh,
-    BinaryOp::MulHighSignedUnsigned,
-    BinaryOp::MulHighUnsigned,
-    BinaryOp::Div,
-    BinaryOp::DivUnsigned,
-    BinaryOp::Rem,
-    BinaryOp::RemUnsigned,
-    BinaryOp::Eq,
-    BinaryOp::Ne,
-    BinaryOp::Lt,
-    BinaryOp::LtUnsigned,
-    BinaryOp::Ge,
-    BinaryOp::GeUnsigned,
-    BinaryOp::Min,
-    BinaryOp::MinUnsigned,
-    BinaryOp::Max,
-    BinaryOp::MaxUnsigned,
-    BinaryOp::Clmul,
-    BinaryOp::ClmulHigh,
-    BinaryOp::ClmulReversed,
-];
-
-/// Every operation with one operand.
-pub(crate) const UNARY: [UnaryOp; 11] = [
-    UnaryOp::SextB,
-    UnaryOp::SextH,
-    UnaryOp::SextW,
-    UnaryOp::ZextH,
-    UnaryOp::ZextW,
-    UnaryOp::Not,
-    UnaryOp::Clz,
-    UnaryOp::Ctz,
-    UnaryOp::Popcount,
-    UnaryOp::OrCombine,
-    UnaryOp::ByteSwap,
-];
-
 /// Numbers that reveal errors.
 pub(crate) const NUMBERS: [u64; 14] = [
     0,

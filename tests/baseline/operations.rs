@@ -1,6 +1,6 @@
 //! Every operation, with operands in every kind of location.
 
-use antares_ir::{BinaryOp, Op, Width};
+use antares_ir::{BinaryOp, Op, UnaryOp, Width};
 use antares_program::Reg;
 use antares_vm::Machine;
 
@@ -75,39 +75,20 @@ fn case(
 
 #[test]
 fn binary_operations_are_those_of_the_model() {
-    let mut machine = Machine::new().unwrap();
-    for op in model::BINARY {
+    for op in BinaryOp::ALL {
         for shape in SHAPES {
-            let mut builds = Vec::new();
-            let mut expected = Vec::new();
-            for (index, a) in model::NUMBERS.into_iter().enumerate() {
-                for b in model::NUMBERS {
-                    let b = if matches!(shape, Shape::Same) { a } else { b };
-                    let address = DATA + 8 * expected.len() as u64;
-                    let emit = |build: &mut Build, (a, b)| build.op(Op::Binary(op, a, b));
-                    builds.extend(case(index + expected.len(), shape, (a, b), address, emit));
-                    expected.push((a, b, model::binary(op, a, b)));
-                }
-            }
-            check(&mut machine, builds, &expected, &format!("{op:?} {shape:?}"));
+            let emit = |build: &mut Build, (a, b)| build.op(Op::Binary(*op, a, b));
+            check_pairs(&format!("{op:?}"), shape, emit, |a, b| model::binary(*op, a, b));
         }
     }
 }
 
 #[test]
 fn unary_operations_are_those_of_the_model() {
-    let mut machine = Machine::new().unwrap();
-    for op in model::UNARY {
+    for op in UnaryOp::ALL {
         for shape in SHAPES {
-            let mut builds = Vec::new();
-            let mut expected = Vec::new();
-            for a in model::NUMBERS {
-                let address = DATA + 8 * expected.len() as u64;
-                let emit = |build: &mut Build, (a, _)| build.op(Op::Unary(op, a));
-                builds.extend(case(expected.len(), shape, (a, 7), address, emit));
-                expected.push((a, 7, model::unary(op, a)));
-            }
-            check(&mut machine, builds, &expected, &format!("{op:?} {shape:?}"));
+            let emit = |build: &mut Build, (a, _)| build.op(Op::Unary(*op, a));
+            check_pairs(&format!("{op:?}"), shape, emit, |a, _| model::unary(*op, a));
         }
     }
 }
@@ -115,95 +96,86 @@ fn unary_operations_are_those_of_the_model() {
 /// Both halves of a product together, in both orders, and one half alone.
 #[test]
 fn halves_of_a_product_may_be_one_instruction() {
-    let mut machine = Machine::new().unwrap();
     for (first, second) in
         [(BinaryOp::Mul, BinaryOp::MulHighUnsigned), (BinaryOp::MulHighUnsigned, BinaryOp::Mul)]
     {
         for is_swapped in [false, true] {
-            let mut builds = Vec::new();
-            let mut expected = Vec::new();
-            for a in model::NUMBERS {
-                for b in model::NUMBERS {
-                    let address = DATA + 8 * expected.len() as u64;
-                    let emit = |build: &mut Build, (a, b)| {
-                        let one = build.op(Op::Binary(first, a, b));
-                        let (x, y) = if is_swapped { (b, a) } else { (a, b) };
-                        let other = build.op(Op::Binary(second, x, y));
-                        let five = build.number(5);
-                        let scaled = build.op(Op::Binary(BinaryOp::Mul, other, five));
-                        build.op(Op::Binary(BinaryOp::Xor, one, scaled))
-                    };
-                    builds.extend(case(expected.len(), Shape::Kept, (a, b), address, emit));
-                    let (one, other) = (model::binary(first, a, b), model::binary(second, a, b));
-                    expected.push((a, b, one ^ other.wrapping_mul(5)));
-                }
-            }
-            check(&mut machine, builds, &expected, &format!("{first:?} {second:?}"));
+            let emit = |build: &mut Build, (a, b)| {
+                let one = build.op(Op::Binary(first, a, b));
+                let (x, y) = if is_swapped { (b, a) } else { (a, b) };
+                let other = build.op(Op::Binary(second, x, y));
+                let five = build.number(5);
+                let scaled = build.op(Op::Binary(BinaryOp::Mul, other, five));
+                build.op(Op::Binary(BinaryOp::Xor, one, scaled))
+            };
+            let expected = |a, b| model::binary(first, a, b) ^ model::binary(second, a, b).wrapping_mul(5);
+            check_pairs(&format!("{first:?} {second:?}"), Shape::Kept, emit, expected);
         }
     }
 }
 
+/// Compares what `emit` computes of each pair of numbers with `expected`.
 #[track_caller]
-fn check(machine: &mut Machine, builds: Vec<Build>, expected: &[(u64, u64, u64)], context: &str) {
+fn check_pairs(
+    name: &str,
+    shape: Shape,
+    emit: impl Fn(&mut Build, harness::Operands) -> antares_ir::Value,
+    expected: impl Fn(u64, u64) -> u64,
+) {
+    let (mut builds, mut all) = (Vec::new(), Vec::new());
+    for (index, a) in model::NUMBERS.into_iter().enumerate() {
+        for b in model::NUMBERS {
+            let b = if matches!(shape, Shape::Same) { a } else { b };
+            let address = DATA + 8 * all.len() as u64;
+            builds.extend(case(index + all.len(), shape, (a, b), address, &emit));
+            all.push((address, format!("{name} {shape:?} of {a:#x} and {b:#x}"), expected(a, b)));
+        }
+    }
+    check(builds, &all);
+}
+
+/// Runs `builds`, and compares the numbers at addresses.
+#[track_caller]
+fn check(builds: Vec<Build>, expected: &[(u64, String, u64)]) {
     let module = harness::module(vec![harness::function(0, harness::sequence(builds, 0))]);
-    let ran = harness::run(machine, &module, 1 << 20);
-    assert_eq!(ran.exited(), Some(0), "{context}: {:?} {:?}", ran.outcome, ran.restarted);
-    for (index, (a, b, expected)) in expected.iter().enumerate() {
-        let found = ran.double(DATA + 8 * index as u64);
-        assert_eq!(found, *expected, "{context} of {a:#x} and {b:#x}: {found:#x}, expected {expected:#x}");
+    let ran = harness::run(&mut Machine::new().unwrap(), &module, 1 << 20);
+    assert_eq!(ran.exited(), Some(0), "{}: {:?} {:?}", expected[0].1, ran.outcome, ran.restarted);
+    for (address, context, expected) in expected {
+        let found = ran.double(*address);
+        assert_eq!(found, *expected, "{context}: {found:#x}, expected {expected:#x}");
     }
 }
 
 /// Loads and stores of every width, at a constant, a near and a far address.
 #[test]
 fn memory_is_read_and_written() {
-    let mut machine = Machine::new().unwrap();
     let widths = [(Width::Byte, 8), (Width::Half, 16), (Width::Word, 32), (Width::Double, 64)];
     let bases = [(DATA, 0_i64), (DATA - 8, 8), (CODE.wrapping_sub(1 << 40), (1 << 40) + 0x1000)];
     let mut builds = Vec::new();
     let mut expected = Vec::new();
     for (width, bits) in widths {
         for is_signed in [false, true] {
-            for (base, offset) in bases {
+            for (start, offset) in bases {
                 for is_known in [false, true] {
                     for number in model::NUMBERS {
-                        let at = 0x4000 + 8 * expected.len() as u64;
+                        let at = DATA + 0x4000 + 8 * expected.len() as u64;
                         let mut build = Build::default();
-                        let at_value = build.number(DATA + at);
-                        let base = if is_known { build.number(base) } else { build.op(Op::Read(Reg(6))) };
+                        let to = build.number(at);
+                        let base = if is_known { build.number(start) } else { build.op(Op::Read(Reg(6))) };
                         let value =
                             if number & 1 == 0 { build.number(number) } else { build.op(Op::Read(Reg(7))) };
                         build.op(Op::Store { width, base, offset, value });
                         let loaded = build.op(Op::Load { width, is_signed, base, offset });
-                        let store =
-                            Op::Store { width: Width::Double, base: at_value, offset: 0, value: loaded };
-                        build.op(store);
-                        let setter = match build.ops[1] {
-                            Op::Const(base) => Build::set(&[(6, base.cast_unsigned()), (7, number)]),
-                            _ => Build::set(&[(6, bases_of(&bases, offset)), (7, number)]),
-                        };
-                        builds.extend([setter, build]);
-                        let shift = 64 - bits;
-                        let high = number << shift;
-                        let kept = if is_signed {
-                            (high.cast_signed() >> shift).cast_unsigned()
-                        } else {
-                            high >> shift
-                        };
-                        expected.push((at, number, kept));
+                        build.op(Op::Store { width: Width::Double, base: to, offset: 0, value: loaded });
+                        builds.extend([Build::set(&[(6, start), (7, number)]), build]);
+                        let (high, shift) = (number << (64 - bits), 64 - bits);
+                        let extended = (high.cast_signed() >> shift).cast_unsigned();
+                        let kept = if is_signed { extended } else { high >> shift };
+                        expected.push((at, format!("{width:?} of {number:#x}"), kept));
                     }
                 }
             }
         }
     }
-    let module = harness::module(vec![harness::function(0, harness::sequence(builds, 0))]);
-    let ran = harness::run(&mut machine, &module, 1 << 20);
-    assert_eq!(ran.exited(), Some(0), "{:?} {:?}", ran.outcome, ran.restarted);
-    for (at, number, expected) in expected {
-        assert_eq!(ran.double(DATA + at), expected, "of {number:#x}");
-    }
-}
-
-fn bases_of(bases: &[(u64, i64)], offset: i64) -> u64 {
-    bases.iter().find(|(_, other)| *other == offset).unwrap().0
+    check(builds, &expected);
 }

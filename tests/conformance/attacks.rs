@@ -7,11 +7,6 @@ use antares_tests::guests;
 
 use crate::check::{check, script};
 
-fn attacks() -> Vec<String> {
-    let names = guests::guests().into_iter().map(|guest| guest.name);
-    names.filter(|name| name.starts_with("attack-")).collect()
-}
-
 /// How each attack ends.
 fn check_all(options: CompileOptions) -> BTreeMap<String, String> {
     let end = |name: String| {
@@ -19,7 +14,8 @@ fn check_all(options: CompileOptions) -> BTreeMap<String, String> {
         println!("{name}: {equal:?}");
         (name, equal.outcome)
     };
-    attacks().into_iter().map(end).collect()
+    let names = guests::guests().into_iter().map(|guest| guest.name);
+    names.filter(|name| name.starts_with("attack-")).map(end).collect()
 }
 
 /// Versions 1 and 2 differ only around system calls that stop a VM; version 0 has no fusions.

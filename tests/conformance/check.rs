@@ -15,7 +15,6 @@ use antares_tests::{
     oracle::Case,
 };
 use antares_vm::Machine;
-use bytes::Bytes;
 
 /// Cycle limit, which stops endless guests.
 pub(crate) const CYCLES_MAX: u64 = 40_000_000;
@@ -41,13 +40,7 @@ pub(crate) fn check_within(
     options: CompileOptions,
     cycles_max: u64,
 ) -> Result<Equal, String> {
-    let case = Case {
-        elf: Bytes::copy_from_slice(elf),
-        args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
-        options,
-        cycles_max,
-        code: None,
-    };
+    let case = Case::new(elf, args, options, cycles_max);
     let mut machine = Machine::new().unwrap();
     let context = format!("{name} {args:?}, version {}, isa {}", options.vm_version, options.isa);
     let interpreted = compare(&mut machine, &case, None).unwrap();

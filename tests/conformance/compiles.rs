@@ -2,11 +2,11 @@
 //! bounded even for functions that no compiler would generate.
 
 use antares_abi::{CodeTier, Hints, parts_of};
-use antares_compiler::{CompileLimits, Request, Stage, compile_in_parallel};
+use antares_compiler::{Stage, compile_in_parallel};
 use antares_tests::{
     asm::{encode, operations},
-    differential::compare,
-    elf::{Elf, Segment},
+    corpus::run,
+    elf::{self, Segment},
     generate::Random,
     guests, native,
     oracle::Case,
@@ -45,13 +45,8 @@ fn giant(bytes: usize) -> Vec<u8> {
         }
     }
     words.extend([encode::i(0x13, 0, 17, 0, 93), 0x73]);
-    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = code.len() as u64;
-    let segments = vec![
-        Segment { address: 0x1_0000, flags: 5, bytes: code, memory_bytes },
-        Segment { address: DATA, flags: 6, bytes: Vec::new(), memory_bytes: 4096 },
-    ];
-    Elf { entry: 0x1_0000, segments, symbols: None }.to_bytes()
+    let data = Segment { address: DATA, flags: 6, bytes: Vec::new(), memory_bytes: 4096 };
+    elf::file(0x1_0000, vec![Segment::whole(0x1_0000, 5, elf::code(&words)), data])
 }
 
 /// A program of `functions` functions, large enough for `parts_of` to return four parts. Each function
@@ -92,17 +87,10 @@ fn in_four_parts(functions: i32) -> Vec<u8> {
         ]);
         assert_eq!(words.len(), start + usize::try_from(WORDS).unwrap());
     }
-    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let letters: Vec<u8> =
+    let mut data: Vec<u8> =
         (0..functions).flat_map(|function| [b'a' + u8::try_from(function).unwrap(), 0]).collect();
-    let memory_bytes = code.len() as u64;
-    let mut data = letters;
     data.resize(256 << 10, 0);
-    let segments = vec![
-        Segment { address: START, flags: 5, bytes: code, memory_bytes },
-        Segment { address: DATA, flags: 6, memory_bytes: data.len() as u64, bytes: data },
-    ];
-    Elf { entry: START, segments, symbols: None }.to_bytes()
+    elf::file(START, vec![Segment::whole(START, 5, elf::code(&words)), Segment::whole(DATA, 6, data)])
 }
 
 /// Two parts share what they emit; four parts form two groups, each with its own stubs for host calls.
@@ -116,12 +104,7 @@ fn parts_in_two_groups_share_nothing_and_link() {
         assert_eq!((equal.native_cycles, equal.debug.len()), (equal.cycles, 156));
     }
     let whole = native::output(&elf, script(2), Stage::Library).unwrap();
-    let request = Request {
-        options: script(2),
-        stage: Stage::Library,
-        hints: Hints::default(),
-        limits: CompileLimits::default(),
-    };
+    let request = native::request(script(2), Stage::Library);
     assert!(whole.bytes == compile_in_parallel(&elf, &request, 2).unwrap().bytes);
 }
 
@@ -136,9 +119,7 @@ fn what_is_too_large_for_llvm_is_the_baseline_s() {
     let elf = giant(3 << 19);
     let full = native::compile_with(&elf, script(2), CodeTier::Full, &Hints::default()).unwrap();
     assert_eq!(full.err().as_deref(), Some("limit_operations"));
-    let library =
-        native::compile_with(&elf, script(2), CodeTier::Baseline, &Hints::default()).unwrap().unwrap();
-    let case = Case { elf: elf.into(), args: vec![], options: script(2), cycles_max: 10_000_000, code: None };
-    let equal = compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap();
+    let case = Case::new(&elf, &[], script(2), 10_000_000);
+    let equal = run(&mut Machine::new().unwrap(), &case, CodeTier::Baseline, &Hints::default()).unwrap();
     assert_eq!(equal.native_cycles, equal.cycles);
 }

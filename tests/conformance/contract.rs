@@ -1,7 +1,7 @@
 //! Observable behaviour of system calls, loading and errors, compared with ckb-script statement by statement.
 
 use antares_tests::{
-    elf::{self, Elf, Segment},
+    elf::{self, Segment},
     guests,
 };
 use bytes::Bytes;
@@ -50,12 +50,8 @@ fn code(text: &str) -> Vec<u8> {
     elf[elf::segments(&elf)[0].file.clone()].to_vec()
 }
 
-fn segment(address: u64, flags: u32, bytes: Vec<u8>) -> Segment {
-    Segment { address, flags, memory_bytes: bytes.len() as u64, bytes }
-}
-
 fn elf(entry: u64, segments: Vec<Segment>) -> Bytes {
-    Elf { entry, segments, symbols: None }.to_bytes().into()
+    elf::file(entry, segments).into()
 }
 
 #[test]
@@ -201,17 +197,17 @@ fn exec_v1_that_fails_goes_on() {
     let exec = "R(2043,1,3,0,0,1,(u64)words); return 9";
     let exec = &format!("words[0]=(u64)\"argument\"; {exec}");
     // Segments before the failing one are loaded, and the program counter is 0.
-    let beyond = || segment(0x40_0000, 6, vec![1; 64]);
-    let at_0 = elf(0x1_0000, vec![segment(0, 5, code(EXIT_0)), beyond()]);
+    let beyond = || Segment::whole(0x40_0000, 6, vec![1; 64]);
+    let at_0 = elf(0x1_0000, vec![Segment::whole(0, 5, code(EXIT_0)), beyond()]);
     values(exec, &[at_0], V1);
-    let at_0 = elf(0x1_0000, vec![segment(0, 5, code(EXIT_A0)), beyond()]);
+    let at_0 = elf(0x1_0000, vec![Segment::whole(0, 5, code(EXIT_A0)), beyond()]);
     is(run(exec, &[at_0], V1).0, "error code 4 ");
     for bytes in [elf(0, vec![beyond()]), Bytes::from_static(b"nothing")] {
         is(run(exec, &[bytes], V1).0, "MemWriteOnExecutablePage");
     }
     // No argument can be written: the new program still starts, with 4 in a0.
-    let stack = segment(0x3f_f000, 5, vec![1; 4096]);
-    let program = elf(0x1_0000, vec![segment(0x1_0000, 5, code(EXIT_A0)), stack]);
+    let stack = Segment::whole(0x3f_f000, 5, vec![1; 4096]);
+    let program = elf(0x1_0000, vec![Segment::whole(0x1_0000, 5, code(EXIT_A0)), stack]);
     is(run(exec, &[program], V1).0, "error code 4 ");
 }
 
@@ -239,14 +235,15 @@ fn what_is_loaded_beyond_the_size_in_memory() {
     for version in [V0, V1, V2] {
         for (at, is_there) in [("0x20400", true), ("0x20c00", true), ("0x21000", false)] {
             let text = code(&format!("li a1,{at}\nlbu a0,0(a1)\n{EXIT_A0}"));
-            let data = Segment { memory_bytes: 0x800, ..segment(0x2_0000, 6, vec![3; 0x1800]) };
-            let (error, _) = check(&elf(0x1_0000, vec![segment(0x1_0000, 5, text), data]), &[], version);
+            let data = Segment { memory_bytes: 0x800, ..Segment::whole(0x2_0000, 6, vec![3; 0x1800]) };
+            let (error, _) =
+                check(&elf(0x1_0000, vec![Segment::whole(0x1_0000, 5, text), data]), &[], version);
             assert_eq!(error.is_some_and(|error| error.contains("code 3 ")), is_there, "{at}");
         }
         // A segment covers the number of arguments.
         let text = code(&format!("ld a0,0(sp)\n{EXIT_A0}"));
-        let stack = segment(0x3f_f000, 6, vec![5; 4096]);
-        let (error, _) = check(&elf(0x1_0000, vec![segment(0x1_0000, 5, text), stack]), &[], version);
+        let stack = Segment::whole(0x3f_f000, 6, vec![5; 4096]);
+        let (error, _) = check(&elf(0x1_0000, vec![Segment::whole(0x1_0000, 5, text), stack]), &[], version);
         // The stack of version 0 is at the very end of memory, where loads fail.
         is(error, if version == V0 { "MemOutOfBound" } else { "code 5 " });
     }
@@ -303,9 +300,9 @@ fn stores_across_pages_and_odd_program_counters() {
         for at in ["0x10ffc", "0x11ffc", "0x10ff8"] {
             let text = code(&format!("li a1,{at}\nsd a1,0(a1)\n{EXIT_0}"));
             let segments = vec![
-                segment(0x1_0000, 6, vec![1; 4096]),
-                segment(0x1_1000, 5, text),
-                segment(0x1_2000, 6, vec![1; 4096]),
+                Segment::whole(0x1_0000, 6, vec![1; 4096]),
+                Segment::whole(0x1_1000, 5, text),
+                Segment::whole(0x1_2000, 6, vec![1; 4096]),
             ];
             let (error, _) = check(&elf(0x1_1000, segments), &[], version);
             assert_eq!(error.is_some(), at != "0x10ff8");
@@ -314,7 +311,7 @@ fn stores_across_pages_and_odd_program_counters() {
         for at in [1, 0xff1, 0xff5, 0xff7, 0xff9] {
             let text = code(&format!("beqz zero,1f\nnop\n1:\n{EXIT_0}"));
             let bytes = [vec![1; at], text].concat();
-            check(&elf(0x1_0000 + at as u64, vec![segment(0x1_0000, 5, bytes)]), &[], version);
+            check(&elf(0x1_0000 + at as u64, vec![Segment::whole(0x1_0000, 5, bytes)]), &[], version);
         }
     }
 }
@@ -367,7 +364,8 @@ fn odd_program_counters_at_the_end_of_a_page() {
             let text = code(&format!(".space 0xf00\n1:\n{EXIT_0}.org {at}\nc.j 1b\n.space 64\n"));
             let mut bytes = [vec![1], text].concat();
             let next = bytes.split_off(4096);
-            let segments = vec![segment(0x1_0000, 5, bytes), segment(0x1_1000, next_flags, next)];
+            let segments =
+                vec![Segment::whole(0x1_0000, 5, bytes), Segment::whole(0x1_1000, next_flags, next)];
             let (error, _) = check(&elf(0x1_0001 + at, segments), &[], version);
             let needs_next = at >= 0xffc;
             assert_eq!(error.is_some(), needs_next && next_flags == 6, "{at:x}: {error:?}");

@@ -56,7 +56,7 @@ fn todays_scripts_become_native_in_every_form() {
         all.filter(|(program, form)| !(is_js_vm(program) && *form == Form::Stripped)).collect();
     println!("program | form | % native in runs 1 to {RUNS} | hints");
     each(&jobs, |machine, (program, form)| {
-        let name = format!("{} | {}", program.name, form.name());
+        let name = format!("{} | {form:?}", program.name);
         match check(machine, program, *form).with_context(|| name.clone()) {
             Ok(learnt) => Ok(Some(row(&name, &learnt))),
             Err(error) => Err(format!("{error:#}")),
@@ -78,7 +78,7 @@ fn guests_become_native_without_symbols() {
         let elf = form.of(&guests::bytes(&guest.name).unwrap()).unwrap();
         let learnt = learn(machine, &case(&elf, &["-".into(), "1".into()]), RUNS).unwrap();
         let (first, last) = (learnt.share(0), learnt.share(RUNS - 1));
-        let name = format!("{} | {}", guest.name, form.name());
+        let name = format!("{} | {form:?}", guest.name);
         if last < SHARE_MIN {
             return Err(format!("{name}: {last} per mille native"));
         }

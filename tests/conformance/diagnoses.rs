@@ -1,25 +1,26 @@
 //! Diagnoses of failed scripts: each error of the VM, failures of system calls, children, loaded code,
 //! stripped scripts, examples of published crates. A traced run must equal an untraced one.
 
-use std::{cell::RefCell, env, fmt::Write as _, fs, path::PathBuf, process::Command, sync::Arc};
+use std::{env, fmt::Write as _, fs, path::PathBuf, process::Command};
 
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
 use antares_profile::evidence::{Evidence, limits::FOLLOWED_CYCLES};
 use antares_profile_view::Programs;
 use antares_tests::{
+    crates,
     guests::{RustLevel, debugger_examples, failing, rust_guest},
     transactions::locked_by,
 };
 use antares_transaction::{Environment, Mock, programs};
-use antares_verifier::{
-    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyOutcome,
-    limits::SWITCH_CYCLES,
-};
-use antares_vm::{Limits, Machine, ProfileSession, ProfiledMachine, RunScript, Watching};
+use antares_verifier::{VerifyOutcome, limits::SWITCH_CYCLES};
+use antares_vm::{Limits, Machine, ProfileSession, RunScript, Watching};
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 
-use crate::check::script;
+use crate::{
+    check::script,
+    profiles::{Profiled, verify_alike},
+};
 
 /// Scripts that fail alone, and the names that their diagnosis must contain.
 const ALONE: [(&str, &[&str]); 15] = [
@@ -93,6 +94,13 @@ pub(crate) fn watch(
     evidence
 }
 
+/// The diagnosis of a failing script that runs alone, traced from cycle `follow_from` on.
+#[track_caller]
+fn alone_from(case: &str, follow_from: Option<u64>, codes: &ErrorCodes) -> Diagnosis {
+    let elf = Bytes::from(failing(case, false).unwrap());
+    alone(&watch(case, &elf, &[], 2, follow_from), &elf, codes)
+}
+
 /// A diagnosis without the rest of the transaction.
 pub(crate) fn alone(evidence: &Evidence, elf: &Bytes, codes: &ErrorCodes) -> Diagnosis {
     let mut programs = Programs::new();
@@ -117,45 +125,14 @@ fn check(case: &str, diagnosis: &Diagnosis, expected: &[&str]) {
     }
 }
 
-struct Watched {
-    session: Arc<ProfileSession>,
-    evidence: RefCell<Vec<Evidence>>,
-}
-
-impl Engine for &Watched {
-    type Machine = ProfiledMachine;
-
-    fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
-        self.session.attempt(&mut attempt)
-    }
-
-    fn take_counts(&self) -> Option<TierCycles> {
-        self.evidence.borrow_mut().extend(self.session.take().evidence);
-        None
-    }
-}
-
 /// Verifies a transaction with tracing and checks that outcome and cycles equal those without. Returns the
 /// diagnosis if it failed.
 #[track_caller]
 fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> Option<Diagnosis> {
-    let limits = TransactionLimits { cycles_max: 100_000_000, debug_bytes_max: 1 << 20 };
-    let prepared = Prepared::new(mock, environment).unwrap();
-    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
-    let theirs = theirs.verify(None).unwrap();
     let watched =
-        Watched { session: ProfileSession::watching(watching(follow_from)), evidence: RefCell::default() };
-    let ours = Verifier::new(prepared, limits, &watched, StopHandle::new()).verify(None).unwrap();
-    assert_eq!(
-        (ours.outcome, ours.cycles, ours.error()),
-        (theirs.outcome, theirs.cycles, theirs.error()),
-        "{name}"
-    );
-    let debug = |report: &TransactionReport| -> Vec<_> {
-        report.groups.iter().map(|group| group.debug.clone()).collect()
-    };
-    assert_eq!(debug(&ours), debug(&theirs), "{name}");
-    let evidence = watched.evidence.take().pop()?;
+        Profiled { session: ProfileSession::watching(watching(follow_from)), ..Profiled::default() };
+    let ours = verify_alike(name, mock, environment, 100_000_000, &watched);
+    let evidence = watched.groups.take().into_iter().flat_map(|group| group.evidence).last()?;
     // Evidence must survive encoding.
     let evidence = Evidence::decode(&evidence.encode().unwrap()).unwrap();
     let mut elfs = Programs::new();
@@ -187,9 +164,7 @@ fn transaction(case: &str, is_stripped: bool) -> Mock {
 fn failures_have_a_function_a_line_and_a_reason() {
     let mut golden = String::new();
     for (case, expected) in ALONE {
-        let elf = Bytes::from(failing(case, false).unwrap());
-        let evidence = watch(case, &elf, &[], 2, Some(0));
-        let diagnosis = alone(&evidence, &elf, &ErrorCodes::default());
+        let diagnosis = alone_from(case, Some(0), &ErrorCodes::default());
         check(case, &diagnosis, expected);
         let _ = writeln!(golden, "# {case}\n{}", diagnosis.to_short_text());
     }
@@ -234,10 +209,8 @@ fn compare(name: &str, found: &str) {
 #[test]
 fn what_is_followed_late_ends_the_same() {
     for (case, _) in ALONE {
-        let elf = Bytes::from(failing(case, false).unwrap());
-        let whole = alone(&watch(case, &elf, &[], 2, Some(0)), &elf, &ErrorCodes::default());
-        let late = alone(&watch(case, &elf, &[], 2, None), &elf, &ErrorCodes::default());
-        let never = alone(&watch(case, &elf, &[], 2, Some(u64::MAX)), &elf, &ErrorCodes::default());
+        let [whole, late, never] =
+            [Some(0), None, Some(u64::MAX)].map(|from| alone_from(case, from, &ErrorCodes::default()));
         assert_eq!((&whole.ending, &whole.stack), (&late.ending, &late.stack), "{case}");
         assert!(whole.is_followed && !never.is_followed, "{case}");
         assert_eq!(whole.ending.error, never.ending.error, "{case}");
@@ -273,13 +246,11 @@ fn failing_examples_of_published_crates_are_diagnosed() {
 
 #[test]
 fn codes_are_named_by_the_script_s_own_table() {
-    let elf = Bytes::from(failing("RETURNED", false).unwrap());
-    let evidence = watch("RETURNED", &elf, &[], 2, Some(0));
-    let codes = ErrorCodes::parse("7 = AmountTooLarge\n").unwrap();
-    let ending = alone(&evidence, &elf, &codes).ending;
+    let ending = |codes: &ErrorCodes| alone_from("RETURNED", Some(0), codes).ending;
+    assert_eq!(ending(&ErrorCodes::default()).meaning, None);
+    let ending = ending(&ErrorCodes::parse("7 = AmountTooLarge\n").unwrap());
     assert_eq!(ending.meaning.as_deref(), Some("AmountTooLarge"));
     assert_eq!(ending.meaning_from.as_deref(), Some("script"));
-    assert_eq!(alone(&evidence, &elf, &ErrorCodes::default()).ending.meaning, None);
 }
 
 #[test]
@@ -290,8 +261,8 @@ fn a_script_brings_its_table_along() {
     fs::write(path("codes"), "7 = TooLarge\n").unwrap();
     let mut objcopy = Command::new("riscv64-unknown-elf-objcopy");
     let section = format!(".ckb.error-codes={}", path("codes").display());
-    let status = objcopy.args(["--add-section", &section]).args([path("script"), path("with")]).status();
-    assert!(status.unwrap().success());
+    objcopy.args(["--add-section", &section]).args([path("script"), path("with")]);
+    crates::run(&mut objcopy).unwrap();
     let elf = Bytes::from(fs::read(path("with")).unwrap());
     let evidence = watch("RETURNED", &elf, &[], 2, Some(0));
     let summary = alone(&evidence, &elf, &ErrorCodes::default()).summary;

@@ -3,12 +3,15 @@
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use antares_abi::{CompileOptions, Isa};
 use antares_profile::Profile;
 use antares_profile_view::{Format, Programs, View, read_archive};
-use antares_tests::guests;
+use antares_tests::{guests, oracle::Case};
 use antares_vm::{Limits, Machine, RunScript};
-use bytes::Bytes;
+
+use crate::check::script;
+
+/// A limit that no program here reaches.
+const CYCLES_MAX: u64 = 1 << 30;
 
 /// A C program with an inlined function, one that is not inlined, and a loop.
 const SOURCE: &str = "
@@ -32,37 +35,28 @@ __attribute__((naked)) void _start(void) {
 ";
 
 /// The guest above with line numbers.
-fn guest(folder: &Path, more: &[&str]) -> Option<Bytes> {
+fn guest(folder: &Path, more: &[&str]) -> Option<Vec<u8>> {
     let (source, elf) = (folder.join("guest.c"), folder.join("guest.elf"));
     fs::write(&source, SOURCE).unwrap();
-    let flags =
-        ["--target=riscv64-unknown-elf", "-march=rv64imc", "-O2", "-g", "-nostdlib", "-fuse-ld=lld-22"];
-    let made = Command::new("clang-22")
-        .args(flags)
-        .args(["-fdebug-info-for-profiling", "-fno-pic", "-static", "-mno-relax"])
-        .args(more)
-        .arg("-o")
-        .args([&elf, &source])
-        .output();
-    match made {
-        Ok(output) if output.status.success() => Some(fs::read(elf).unwrap().into()),
-        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => {
-            println!("skipped: clang-22: {error}");
-            None
-        }
-    }
+    let mut args =
+        vec!["--target=riscv64-unknown-elf", "-march=rv64imc", "-O2", "-g", "-nostdlib", "-fuse-ld=lld-22"];
+    args.extend(["-fdebug-info-for-profiling", "-fno-pic", "-static", "-mno-relax"]);
+    args.extend(more);
+    args.extend(["-o", elf.to_str().unwrap(), source.to_str().unwrap()]);
+    request("clang-22", &args)?;
+    Some(fs::read(elf).unwrap())
 }
 
-fn profile(elf: &Bytes, args: &[Bytes]) -> (Profile, Programs) {
-    let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
-    let isa = Isa::of_version(2).0;
-    let script = RunScript { elf, args, vm_version: 2, isa };
+/// The profile of a run with these arguments.
+pub(crate) fn profile(elf: &[u8], args: &[&str], cycles_max: u64) -> (Profile, Programs) {
+    let limits = Limits { cycles_max, debug_bytes_max: 1 << 20 };
+    let Case { elf, args, .. } = Case::new(elf, args, script(2), cycles_max);
+    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa: script(2).isa.0 };
     let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
     let profile = recording.to_profile();
     assert_eq!(profile.sum().cycles, report.cycles);
     let mut programs = Programs::new();
-    programs.add(elf);
+    programs.add(&elf);
     (profile, programs)
 }
 
@@ -90,8 +84,7 @@ fn request(tool: &str, args: &[&str]) -> Option<String> {
 }
 
 fn rsa() -> (Profile, Programs) {
-    let elf = Bytes::from(guests::bytes("rsa1024-imc").unwrap());
-    profile(&elf, &[Bytes::from_static(b"-"), Bytes::from_static(b"1")])
+    profile(&guests::bytes("rsa1024-imc").unwrap(), &["-", "1"], CYCLES_MAX)
 }
 
 #[test]
@@ -141,7 +134,7 @@ fn speedscope_and_folded_say_the_same() {
 fn lines_and_inlined_functions_come_from_dwarf() {
     let folder = tempfile::tempdir().unwrap();
     let Some(elf) = guest(folder.path(), &[]) else { return };
-    let (profile, programs) = profile(&elf, &[]);
+    let (profile, programs) = profile(&elf, &[], CYCLES_MAX);
     let view = View::new(&profile, &programs);
     let row = |name: &str| view.top(100).into_iter().find(|row| row.name == name).unwrap();
     // An inlined function has its own cycles; its caller's total includes them.
@@ -161,7 +154,7 @@ fn lines_and_inlined_functions_come_from_dwarf() {
 fn llvm_reads_the_sample_profile_and_compiles_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let Some(elf) = guest(folder.path(), &[]) else { return };
-    let (before, programs) = profile(&elf, &[]);
+    let (before, programs) = profile(&elf, &[], CYCLES_MAX);
     let (text, merged) = (folder.path().join("guest.afdo"), folder.path().join("merged.afdo"));
     write(Format::SampleProfile, &before, &programs, &text);
     let args = ["merge", "--sample", "--text", "-o", merged.to_str().unwrap(), text.to_str().unwrap()];
@@ -173,7 +166,7 @@ fn llvm_reads_the_sample_profile_and_compiles_with_it() {
     let flag = format!("-fprofile-sample-use={}", merged.display());
     let better = guest(folder.path(), &[&flag]).unwrap();
     assert_ne!(better, elf, "the profile changes nothing");
-    let (after, _) = profile(&better, &[]);
+    let (after, _) = profile(&better, &[], CYCLES_MAX);
     println!("{} cycles, {} with the profile", before.sum().cycles, after.sum().cycles);
 }
 
@@ -190,8 +183,7 @@ fn archives_and_pages_hold_the_whole() {
     let page = String::from_utf8(page).unwrap();
     assert_eq!(page.matches("</script").count(), 1);
     assert!(page.contains("mpi_mul_hlp") && !page.contains("http://") && !page.contains("https://"));
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let stripped = antares_tests::elf::Cut::Sections.apply(&guests::bytes("rsa1024-imc").unwrap());
-    let symbols = antares_profile_view::Symbols::of(&stripped, options);
+    let symbols = antares_profile_view::Symbols::of(&stripped, script(2));
     assert!(!symbols.has_names() && symbols.functions().len() > 20);
 }

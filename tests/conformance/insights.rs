@@ -1,27 +1,20 @@
 //! Insights on real guests: they name the expected code, and following the advice saves the cycles stated in
 //! the docs.
 
-use antares_abi::CompileOptions;
 use antares_analysis::insights::{Finding, Rule, groups, insights, markdown};
 use antares_profile::Profile;
 use antares_profile_view::{Programs, Symbols, View};
 use antares_tests::{
-    elf::{Cut, Elf, Segment},
+    asm::encode,
+    elf::{self, Cut, Segment},
     guests,
 };
-use antares_vm::{Limits, Machine, RunScript};
-use bytes::Bytes;
+
+use crate::{check::script, formats};
 
 /// A profile of at most 20 million cycles.
 fn profile(elf: &[u8]) -> (Profile, Programs) {
-    let limits = Limits { cycles_max: 20_000_000, debug_bytes_max: 1 << 20 };
-    let elf = Bytes::copy_from_slice(elf);
-    let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
-    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
-    let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
-    let (profile, mut programs) = (recording.to_profile(), Programs::new());
-    programs.add(&elf);
-    (profile, programs)
+    formats::profile(elf, &["-", "1"], 20_000_000)
 }
 
 fn findings(elf: &[u8]) -> (Vec<Finding>, u64) {
@@ -90,41 +83,30 @@ fn every_guest_has_findings_or_none_and_nothing_panics() {
 
 /// A loop of 100 rounds over `body`, whose operands are in a0 and a1.
 fn in_a_loop(body: &[u32]) -> Vec<u8> {
-    let addi = |rd: u32, rs1: u32, imm: i32| (imm.cast_unsigned() & 0xfff) << 20 | rs1 << 15 | rd << 7 | 0x13;
+    let addi = |rd, rs1, number| encode::i(0x13, 0, rd, rs1, number);
     let mut code = vec![addi(10, 0, 1234), addi(11, 0, 567), addi(5, 0, 100)];
     code.extend(body);
     code.push(addi(5, 5, -1));
     // bne t0, zero, to the body.
-    let back = u32::try_from(body.len()).unwrap() * 4 + 4;
-    let offset = back.wrapping_neg();
-    let split = |from: u32, bits: u32| offset >> from & ((1 << bits) - 1);
-    code.push(
-        split(12, 1) << 31
-            | split(5, 6) << 25
-            | 5 << 15
-            | 1 << 12
-            | split(1, 4) << 8
-            | split(11, 1) << 7
-            | 0x63,
-    );
+    code.extend(encode::b(1, 5, 0, -4 - 4 * body.len() as i64));
     code.extend([addi(10, 0, 0), addi(17, 0, 93), 0x73]);
-    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = bytes.len() as u64;
-    let segment = Segment { address: 0x10000, flags: 5, bytes, memory_bytes };
-    Elf { entry: 0x10000, segments: vec![segment], symbols: None }.to_bytes()
+    elf::file(0x10000, vec![Segment::whole(0x10000, 5, elf::code(&code))])
+}
+
+/// The cycles that a rule finds in a loop over `body`.
+fn found_in_a_loop(body: &[u32], rule: Rule) -> Option<u64> {
+    let (found, _) = findings(&in_a_loop(body));
+    found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
 }
 
 #[test]
 fn products_whose_halves_are_not_fused_are_found() {
     // OP rd, a0, a1 of the M extension.
-    let m = |funct3: u32, rd: u32| 1 << 25 | 11 << 20 | 10 << 15 | funct3 << 12 | rd << 7 | 0x33;
+    let m = |funct3, rd| encode::r(0x33, funct3, 1, rd, 10, 11);
     let (mul, mulhu, div, rem) = (|rd| m(0, rd), |rd| m(3, rd), |rd| m(4, rd), |rd| m(6, rd));
     let nop = 0x13;
     let change_a0 = 0x0015_0513;
-    let of = |body: &[u32], rule: Rule| {
-        let (found, _) = findings(&in_a_loop(body));
-        found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
-    };
+    let of = found_in_a_loop;
     let wide = Rule::UnfusedWideMultiply;
     // 100 rounds of 2 times 5 cycles.
     assert_eq!(of(&[mul(12), mulhu(13)], wide), Some(1000), "the low half first");
@@ -133,7 +115,7 @@ fn products_whose_halves_are_not_fused_are_found() {
     assert_eq!(of(&[mulhu(13), change_a0, mul(12)], wide), None, "not the same operands");
     assert_eq!(of(&[mulhu(13), mulhu(14)], wide), None, "no low half");
     // An address inside of the loop is a function too, since it is computed.
-    let (here, second) = (10 << 7 | 0x17, 20 << 20 | 10 << 15 | 10 << 7 | 0x13);
+    let (here, second) = (encode::u(0x17, 10, 0), encode::i(0x13, 0, 10, 10, 20));
     let (found, _) = findings(&in_a_loop(&[here, second, mul(12), mulhu(13), nop, mul(14), mulhu(15)]));
     let cycles = found.iter().filter(|finding| finding.rule == wide).map(|finding| finding.cycles);
     assert_eq!(cycles.sum::<u64>(), 2000, "each pair counts once");
@@ -146,18 +128,12 @@ fn products_whose_halves_are_not_fused_are_found() {
 
 #[test]
 fn carries_and_constants_that_are_not_fused_are_found() {
-    let op = |funct7: u32, rs2: u32, rs1: u32, funct3: u32, rd: u32| {
-        funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33
-    };
-    let add = |rd, rs1, rs2| op(0, rs2, rs1, 0, rd);
-    let sub = |rd, rs1, rs2| op(0x20, rs2, rs1, 0, rd);
-    let sltu = |rd, rs1, rs2| op(0, rs2, rs1, 3, rd);
-    let (lui, addiw) = (12 << 12 | 12 << 7 | 0x37, 1 << 20 | 12 << 15 | 12 << 7 | 0x1b);
+    let add = |rd, rs1, rs2| encode::r(0x33, 0, 0, rd, rs1, rs2);
+    let sub = |rd, rs1, rs2| encode::r(0x33, 0, 0x20, rd, rs1, rs2);
+    let sltu = |rd, rs1, rs2| encode::r(0x33, 3, 0, rd, rs1, rs2);
+    let (lui, addiw) = (encode::u(0x37, 12, 12 << 12), encode::i(0x1b, 0, 12, 12, 1));
     let nop = 0x13;
-    let of = |body: &[u32], rule: Rule| {
-        let (found, _) = findings(&in_a_loop(body));
-        found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
-    };
+    let of = found_in_a_loop;
     let carry = Rule::UnfusedCarry;
     // 100 rounds of 2 cycles.
     assert_eq!(of(&[add(12, 10, 11), nop, sltu(13, 12, 10)], carry), Some(200), "apart");
@@ -180,9 +156,7 @@ fn stripped_functions_are_called_after_the_tables_that_they_refer_to() {
         ("blake2b-imc", "blake2b or sha512", "blake2b"),
     ] {
         let whole = guests::bytes(guest).unwrap();
-        let options = CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) };
-        let (named, bare) =
-            (Symbols::of(&whole, options), Symbols::of(&Cut::Sections.apply(&whole), options));
+        let [named, bare] = [&whole, &Cut::Sections.apply(&whole)].map(|elf| Symbols::of(elf, script(2)));
         let mut reported = Vec::new();
         for (start, _, name) in bare.functions().filter(|(_, _, name)| name.contains('?')) {
             assert!(name.ends_with(&format!(" ({about}?)")), "{name}");
@@ -192,7 +166,7 @@ fn stripped_functions_are_called_after_the_tables_that_they_refer_to() {
         assert!(reported.iter().any(|name| name.contains(of)), "{guest}: {reported:?}");
     }
     let lua = Cut::Sections.apply(&guests::bytes("lua-imc").unwrap());
-    let symbols = Symbols::of(&lua, CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) });
+    let symbols = Symbols::of(&lua, script(2));
     assert!(
         symbols.functions().all(|(_, _, name)| !name.contains('?')),
         "an interpreter has none of these tables"

@@ -3,44 +3,18 @@
 
 use antares_abi::{BailoutReason, CodeTier, CompileOptions, Hints};
 use antares_tests::{
-    differential::{Equal, compare},
+    corpus::{self, RUNS},
+    differential::Equal,
     guests, native,
     oracle::Case,
 };
 use antares_vm::Machine;
-use bytes::Bytes;
 
 use crate::check::script;
 
-/// Maximum compiles with new hints.
-const ROUNDS_MAX: usize = 6;
-
 fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints: &Hints) -> Equal {
-    let case = Case {
-        elf: Bytes::copy_from_slice(elf),
-        args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
-        options,
-        cycles_max: 400_000_000,
-        code: None,
-    };
-    let library = native::compile_with(elf, options, tier, hints).unwrap().unwrap();
-    compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap()
-}
-
-/// Runs with the hints of earlier runs until there are no new ones. Returns the last run, and the number of
-/// runs with new hints.
-fn learn(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier) -> (Equal, usize) {
-    let mut hints = Hints::default();
-    for round in 0..ROUNDS_MAX {
-        let equal = run(elf, args, options, tier, &hints);
-        let Some(seen) = &equal.seen else { return (equal, round) };
-        let learnt = hints.learn(seen);
-        if learnt == hints {
-            return (equal, round);
-        }
-        hints = learnt;
-    }
-    (run(elf, args, options, tier, &hints), ROUNDS_MAX)
+    let case = Case::new(elf, args, options, 400_000_000);
+    corpus::run(&mut Machine::new().unwrap(), &case, tier, hints).unwrap()
 }
 
 #[test]
@@ -48,11 +22,14 @@ fn hidden_places_are_learnt() {
     let elf = guests::hidden().unwrap();
     for version in 0..3 {
         for tier in CodeTier::ALL {
-            let first = run(&elf, &["-"], script(version), tier, &Hints::default());
+            let mut hints = Hints::default();
+            let [first, _, last] = [(); RUNS].map(|()| {
+                let equal = run(&elf, &["-"], script(version), tier, &hints);
+                hints = equal.seen.as_ref().map_or_else(|| hints.clone(), |seen| hints.learn(seen));
+                equal
+            });
             assert_eq!((first.restarted, first.native_cycles), (Some(BailoutReason::UnknownTarget), 0));
-            let (last, rounds) = learn(&elf, &["-"], script(version), tier);
             assert_eq!((last.restarted, last.native_cycles), (None, last.cycles), "{version} {tier}");
-            assert!(rounds <= 2, "{rounds} rounds in version {version}, {tier}");
         }
     }
 }
@@ -75,15 +52,8 @@ fn hints_change_the_library_and_equal_hints_do_not() {
     let elf = guests::hidden().unwrap();
     let first = run(&elf, &["-"], script(2), CodeTier::Full, &Hints::default());
     let hints = Hints::default().learn(&first.seen.unwrap());
-    let output = |hints: &Hints| {
-        let request = antares_compiler::Request {
-            options: script(2),
-            stage: antares_compiler::Stage::Library,
-            hints: hints.clone(),
-            limits: antares_compiler::CompileLimits::default(),
-        };
-        antares_compiler::compile(&elf, &request).unwrap().bytes
-    };
+    let output =
+        |hints: &Hints| native::library_with(&elf, script(2), CodeTier::Full, hints).unwrap().unwrap();
     assert_eq!(output(&hints), output(&hints));
     assert_ne!(output(&hints), output(&Hints::default()));
 }

@@ -10,31 +10,19 @@ use std::{
 };
 
 use antares_abi::Isa;
-use antares_tests::{guests, native};
+use antares_tests::{guests, kept, oracle::Lines};
 use antares_vm::{MachineSession, NativeMachine, Program, Tier};
 use bytes::Bytes;
 use ckb_vm::{
-    DefaultMachineBuilder, DefaultMachineRunner, Error, Register, SupportMachine, Syscalls,
+    DefaultMachineBuilder, DefaultMachineRunner, Error, SupportMachine,
     cost_model::estimate_cycles,
     machine::{Pause, asm::AsmMachine},
-    registers::A7,
 };
+
+use crate::check::script;
 
 /// A limit that no guest here reaches.
 const CYCLES_MAX: u64 = 1 << 40;
-
-/// The debug system call, which discards its output.
-struct Silent;
-
-impl<M: SupportMachine> Syscalls<M> for Silent {
-    fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn ecall(&mut self, machine: &mut M) -> Result<bool, Error> {
-        Ok(machine.registers()[A7].to_u64() == 2177)
-    }
-}
 
 /// Runs `elf` on `M`, paused at random points if `pauses`; returns exit code, cycles and number of pauses.
 fn run<M: DefaultMachineRunner<Inner: SupportMachine>>(
@@ -46,7 +34,7 @@ fn run<M: DefaultMachineRunner<Inner: SupportMachine>>(
     let core = M::Inner::new(Isa::of_version(vm_version).0, vm_version, CYCLES_MAX);
     let machine = DefaultMachineBuilder::new(core)
         .instruction_cycle_func(Box::new(estimate_cycles))
-        .syscall(Box::new(Silent))
+        .syscall(Box::new(Lines::default()))
         .build();
     let mut machine = M::new(machine);
     machine.load_program(elf, args.iter().cloned().map(Ok)).unwrap();
@@ -93,8 +81,7 @@ fn paused_scripts_end_as_if_they_were_not() {
         let args = [Bytes::from(argument)];
         // The guests do not support version 0's format of arguments.
         for vm_version in 1..3 {
-            let options = antares_abi::CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            let library = native::compile(&elf, options).unwrap().unwrap();
+            let library = kept::library(&elf, script(vm_version)).unwrap().unwrap();
             let program = Arc::new(Program::new(elf.clone(), library).unwrap());
             let expected = run::<AsmMachine>(&elf, &args, vm_version, false);
             let session = MachineSession::new(Tier::Native, vec![program]);

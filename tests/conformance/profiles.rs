@@ -5,13 +5,14 @@ use std::{fs, sync::Arc};
 
 use antares_profile::{Frame, Profile, Value};
 use antares_tests::{
+    differential::outcome,
     guests::{self, debugger_examples, published_scripts},
     oracle::{self, Case},
 };
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{
-    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, Verifier, VerifyOutcome,
-    limits::SWITCH_CYCLES,
+    Engine, Interpreter, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier,
+    VerifyOutcome, limits::SWITCH_CYCLES,
 };
 use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, RunScript};
 use bytes::Bytes;
@@ -25,20 +26,14 @@ const CYCLES_MAX: u64 = 3_000_000;
 #[track_caller]
 fn check(name: &str, elf: &Bytes, args: &[&str], vm_version: u32, cycles_max: u64) -> Profile {
     let options = script(vm_version);
-    let args: Vec<Bytes> = args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect();
-    let case = Case { elf: elf.clone(), args: args.clone(), options, cycles_max, code: None };
+    let case = Case::new(elf, args, options, cycles_max);
     let theirs = oracle::run(&case);
     let mut machine = Machine::new().unwrap();
     let limits = antares_vm::Limits { cycles_max, debug_bytes_max: 1 << 20 };
-    let ours = RunScript { elf, args: &args, vm_version, isa: options.isa.0 };
+    let ours = RunScript { elf, args: &case.args, vm_version, isa: options.isa.0 };
     let (report, recording) = machine.profile(&ours, &limits).unwrap();
     assert_eq!(report.cycles, theirs.cycles, "{name}, version {vm_version}: {:?}", report.outcome);
-    let outcome = match &report.outcome {
-        antares_vm::Outcome::Exit(code) => format!("Exit({code})"),
-        antares_vm::Outcome::Error { name, .. } => (*name).to_owned(),
-        antares_vm::Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
-    };
-    assert_eq!(outcome, theirs.outcome, "{name}, version {vm_version}");
+    assert_eq!(outcome(&report.outcome), theirs.outcome, "{name}, version {vm_version}");
     let profile = recording.to_profile();
     assert_eq!(profile.sum().cycles, report.cycles, "{name}, version {vm_version}");
     assert_eq!(recording.cycles(), report.cycles, "{name}, version {vm_version}");
@@ -98,7 +93,7 @@ fn the_same_run_gives_the_same_profile_bit_for_bit() {
 /// An engine that profiles a transaction.
 #[derive(Default)]
 pub(crate) struct Profiled {
-    session: Arc<ProfileSession>,
+    pub(crate) session: Arc<ProfileSession>,
     pub(crate) groups: std::cell::RefCell<Vec<GroupRecording>>,
 }
 
@@ -115,16 +110,33 @@ impl Engine for &Profiled {
     }
 }
 
+/// Verifies a transaction with `profiled`, and checks that it ends as without.
+#[track_caller]
+pub(crate) fn verify_alike(
+    name: &str,
+    mock: &Mock,
+    environment: &Environment,
+    cycles_max: u64,
+    profiled: &Profiled,
+) -> TransactionReport {
+    let limits = TransactionLimits { cycles_max, debug_bytes_max: 1 << 20 };
+    let prepared = Prepared::new(mock, environment).unwrap();
+    let theirs =
+        Verifier::new(prepared.clone(), limits, Interpreter, StopHandle::new()).verify(None).unwrap();
+    let ours = Verifier::new(prepared, limits, profiled, StopHandle::new()).verify(None).unwrap();
+    let verdict = |report: &TransactionReport| {
+        let debug: Vec<_> = report.groups.iter().map(|group| group.debug.clone()).collect();
+        (report.outcome, report.cycles, report.error().cloned(), debug)
+    };
+    assert_eq!(verdict(&ours), verdict(&theirs), "{name}");
+    ours
+}
+
 #[track_caller]
 fn check_transaction(name: &str, json: &[u8], environment: &Environment, cycles_max: u64) -> Profile {
     let mock = Mock::from_json(json).unwrap();
-    let limits = TransactionLimits { cycles_max, debug_bytes_max: 1 << 20 };
-    let prepared = Prepared::new(&mock, environment).unwrap();
-    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
-    let theirs = theirs.verify(None).unwrap();
     let profiled = Profiled::default();
-    let ours = Verifier::new(prepared, limits, &profiled, StopHandle::new()).verify(None).unwrap();
-    assert_eq!((ours.outcome, ours.cycles), (theirs.outcome, theirs.cycles), "{name}");
+    let ours = verify_alike(name, &mock, environment, cycles_max, &profiled);
     let mut all = Profile::new();
     let groups = profiled.groups.take();
     let ran = ours.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun);

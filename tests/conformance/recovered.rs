@@ -1,10 +1,10 @@
 //! Code with computed control flow: tables of code, unrolled loops entered in the middle, manually computed
 //! links; and code at any address. All of it is native from the first run on, in each VM version and tier.
 
-use antares_abi::Isa;
+use antares_abi::{CompileOptions, Isa};
 use antares_tests::{
     asm::encode,
-    elf::{Elf, Segment},
+    elf::{self, Segment},
     guests,
 };
 
@@ -53,148 +53,134 @@ const UNROLLED: &str = "
     .option rvc
 ";
 
-/// Cases by name: the text of `pick`.
-fn ways() -> Vec<(&'static str, String)> {
-    let before = |how: &str, table: &str| format!("{how}{table}");
-    vec![
-        ("jumps", before("slli a0, a0, 2; la t0, table; add t0, t0, a0; jr t0", JUMPS)),
-        ("jumps, the address first", before("la t0, table; slli a0, a0, 2; add a0, a0, t0; jr a0", JUMPS)),
-        ("jumps, sh2add", before("la t0, table; sh2add t0, a0, t0; jr t0", JUMPS)),
-        (
-            "jumps, an absolute address",
-            before(
-                "slli a0, a0, 2; lui t0, %hi(table); addi t0, t0, %lo(table); add t0, t0, a0; jr t0",
-                JUMPS,
-            ),
-        ),
-        (
-            "jumps, an absolute address in the jump",
-            before("slli a0, a0, 2; lui t0, %hi(table); add t0, t0, a0; jr %lo(table)(t0)", JUMPS),
-        ),
-        (
-            "jumps, a sum that is fused with its carry",
-            before("slli a0, a0, 2; la t1, table; add t0, t1, a0; sltu t2, t0, t1; jr t0", JUMPS),
-        ),
-        (
-            "jumps, a sum that is fused with two more",
-            before(
-                "slli a0, a0, 2; la t1, table; add t0, t1, a0; sltu t2, t0, t1; add t3, t2, a0; jr t0",
-                JUMPS,
-            ),
-        ),
-        (
-            "short jumps",
-            "slli a0, a0, 1; la t0, 9f; add t0, t0, a0; jr t0
-             9: c.j 1f; c.j 2f; c.j 3f; c.j 4f; c.j 1f; c.j 2f; c.j 3f; c.j 4f
-             1: li a0, 1; ret
-             2: li a0, 2; ret
-             3: li a0, 3; ret
-             4: li a0, 4; ret"
-                .to_owned(),
-        ),
-        (
-            "pieces of twelve bytes that return",
-            "li t1, 12; mul a0, a0, t1; la t0, table; add t0, t0, a0; jr t0
-             .option norvc
-             table: .irp n, 0,1,2,3,4,5,6,7
-                 li a0, 5 * \\n
-                 xori a0, a0, 9
-                 ret
-             .endr"
-                .to_owned(),
-        ),
-        (
-            "an unrolled loop from its middle",
-            before("li a1, 3; slli a0, a0, 3; la t0, table; add t0, t0, a0; jr t0", UNROLLED),
-        ),
-        (
-            "an unrolled loop, from its end",
-            before("li a1, 3; slli a0, a0, 3; la t0, end; sub t0, t0, a0; jr t0", UNROLLED),
-        ),
-    ]
-}
-
-/// Cases by name: the text of `pick`, whose jump table is a function according to its symbol.
-fn ways_elsewhere() -> Vec<(&'static str, String)> {
-    vec![
-        (
-            "a table of jumps elsewhere",
-            "slli a0, a0, 2; la t0, table; add t0, t0, a0; jr t0
-             .type table, @function\n"
-                .to_owned()
-                + JUMPS,
-        ),
-        (
-            "calls into a table of jumps elsewhere",
-            "addi sp, sp, -16; sd ra, 8(sp); slli a0, a0, 2; la t0, table; add t0, t0, a0; jalr t0
-             addi a0, a0, 1; ld ra, 8(sp); addi sp, sp, 16; ret
-             .type table, @function\n"
-                .to_owned()
-                + JUMPS,
-        ),
-    ]
-}
+/// Cases by name: the text of `pick`, and its table.
+const WAYS: [(&str, &str, &str); 13] = [
+    ("jumps", "slli a0, a0, 2; la t0, table; add t0, t0, a0; jr t0", JUMPS),
+    ("jumps, the address first", "la t0, table; slli a0, a0, 2; add a0, a0, t0; jr a0", JUMPS),
+    ("jumps, sh2add", "la t0, table; sh2add t0, a0, t0; jr t0", JUMPS),
+    (
+        "jumps, an absolute address",
+        "slli a0, a0, 2; lui t0, %hi(table); addi t0, t0, %lo(table); add t0, t0, a0; jr t0",
+        JUMPS,
+    ),
+    (
+        "jumps, an absolute address in the jump",
+        "slli a0, a0, 2; lui t0, %hi(table); add t0, t0, a0; jr %lo(table)(t0)",
+        JUMPS,
+    ),
+    (
+        "jumps, a sum that is fused with its carry",
+        "slli a0, a0, 2; la t1, table; add t0, t1, a0; sltu t2, t0, t1; jr t0",
+        JUMPS,
+    ),
+    (
+        "jumps, a sum that is fused with two more",
+        "slli a0, a0, 2; la t1, table; add t0, t1, a0; sltu t2, t0, t1; add t3, t2, a0; jr t0",
+        JUMPS,
+    ),
+    (
+        "short jumps",
+        "slli a0, a0, 1; la t0, 9f; add t0, t0, a0; jr t0",
+        "
+        9: c.j 1f; c.j 2f; c.j 3f; c.j 4f; c.j 1f; c.j 2f; c.j 3f; c.j 4f
+        1: li a0, 1; ret
+        2: li a0, 2; ret
+        3: li a0, 3; ret
+        4: li a0, 4; ret",
+    ),
+    (
+        "pieces of twelve bytes that return",
+        "li t1, 12; mul a0, a0, t1; la t0, table; add t0, t0, a0; jr t0",
+        "
+        .option norvc
+        table: .irp n, 0,1,2,3,4,5,6,7
+            li a0, 5 * \\n
+            xori a0, a0, 9
+            ret
+        .endr",
+    ),
+    (
+        "an unrolled loop from its middle",
+        "li a1, 3; slli a0, a0, 3; la t0, table; add t0, t0, a0; jr t0",
+        UNROLLED,
+    ),
+    (
+        "an unrolled loop, from its end",
+        "li a1, 3; slli a0, a0, 3; la t0, end; sub t0, t0, a0; jr t0",
+        UNROLLED,
+    ),
+    // The jump table is a function according to its symbol.
+    (
+        "a table of jumps elsewhere",
+        "slli a0, a0, 2; la t0, table; add t0, t0, a0; jr t0
+         .type table, @function",
+        JUMPS,
+    ),
+    (
+        "calls into a table of jumps elsewhere",
+        "addi sp, sp, -16; sd ra, 8(sp); slli a0, a0, 2; la t0, table; add t0, t0, a0; jalr t0
+         addi a0, a0, 1; ld ra, 8(sp); addi sp, sp, 16; ret
+         .type table, @function",
+        JUMPS,
+    ),
+];
 
 /// Cases by name: the text of `pick`, which returns in unusual ways.
-fn links() -> Vec<(&'static str, &'static str)> {
-    vec![
-        (
-            "a link by la",
-            "mv s5, ra; la t0, 1f; mv ra, t0; j double
+const LINKS: [(&str, &str); 6] = [
+    (
+        "a link by la",
+        "mv s5, ra; la t0, 1f; mv ra, t0; j double
              1: addi a0, a0, 1; mv ra, s5; ret
              .type double, @function
              double: slli a0, a0, 1; ret",
-        ),
-        (
-            "a link by auipc, to what is behind",
-            "mv s5, ra; .option norvc; auipc ra, 0; addi ra, ra, 12; j double; .option rvc
+    ),
+    (
+        "a link by auipc, to what is behind",
+        "mv s5, ra; .option norvc; auipc ra, 0; addi ra, ra, 12; j double; .option rvc
              addi a0, a0, 1; mv ra, s5; ret
              .type double, @function
              double: slli a0, a0, 1; ret",
-        ),
-        (
-            "a link by la, for a call by address",
-            "mv s5, ra; la t1, pointers; ld t1, 0(t1); la ra, 1f; jr t1
+    ),
+    (
+        "a link by la, for a call by address",
+        "mv s5, ra; la t1, pointers; ld t1, 0(t1); la ra, 1f; jr t1
              1: addi a0, a0, 1; mv ra, s5; ret
              .type double, @function
              double: slli a0, a0, 1; ret
              .data
              .balign 8
              pointers: .dword double",
-        ),
-        ("a return to a place by la", "mv s5, ra; la ra, 1f; ret; nop; 1: addi a0, a0, 1; mv ra, s5; ret"),
-        (
-            "returns through a pointer in data",
-            "mv s5, ra; la t0, place; ld ra, 0(t0); ret
+    ),
+    ("a return to a place by la", "mv s5, ra; la ra, 1f; ret; nop; 1: addi a0, a0, 1; mv ra, s5; ret"),
+    (
+        "returns through a pointer in data",
+        "mv s5, ra; la t0, place; ld ra, 0(t0); ret
              nop
              1: addi a0, a0, 1; mv ra, s5; ret
              .data
              .balign 8
              place: .dword 1b",
-        ),
-        (
-            "returns through a pointer that is set",
-            "mv s5, ra; la t0, place; la t1, 1f; sd t1, 0(t0); beqz a0, 2f; addi a0, a0, 1
+    ),
+    (
+        "returns through a pointer that is set",
+        "mv s5, ra; la t0, place; la t1, 1f; sd t1, 0(t0); beqz a0, 2f; addi a0, a0, 1
              2: la t0, place; ld ra, 0(t0); ret
              nop
              1: addi a0, a0, 1; mv ra, s5; ret
              .data
              .balign 8
              place: .dword 0",
-        ),
-    ]
-}
+    ),
+];
 
 /// Checks that everything is native, in all versions and tiers. In version 0 a jump through its own link
 /// register goes elsewhere.
 #[track_caller]
 fn check_native(name: &str, elf: &[u8]) {
     for version in 1..3 {
-        let options = script(version);
-        let mut sets = vec![options];
-        // Without fusions.
-        sets.push(antares_abi::CompileOptions { isa: Isa(options.isa.0 & !Isa::MOP.0), ..options });
-        for options in sets {
+        // Also without fusions.
+        for isa in [script(version).isa, Isa(script(version).isa.0 & !Isa::MOP.0)] {
+            let options = CompileOptions { isa, ..script(version) };
             let equal = check(name, elf, &[], options).unwrap();
             assert_eq!(
                 (equal.restarted, equal.native_cycles),
@@ -209,14 +195,14 @@ fn check_native(name: &str, elf: &[u8]) {
 
 #[test]
 fn computed_jumps_into_code_are_native() {
-    for (name, text) in ways().into_iter().chain(ways_elsewhere()) {
-        check_native(name, &guests::assemble(&format!("{DRIVER}{text}")).unwrap());
+    for (name, text, table) in WAYS {
+        check_native(name, &guests::assemble(&format!("{DRIVER}{text}{table}")).unwrap());
     }
 }
 
 #[test]
 fn links_made_by_hand_are_native() {
-    for (name, text) in links() {
+    for (name, text) in LINKS {
         check_native(name, &guests::assemble(&format!("{DRIVER}{text}")).unwrap());
     }
 }
@@ -234,12 +220,10 @@ fn stores(code: u64, data: Option<u64>) -> Vec<u8> {
     words.push(add(9, 9, -1));
     words.extend(encode::b(1, 9, 0, 4 * (again as i64 - words.len() as i64)));
     words.extend([encode::i(0x13, 7, 10, 11, 63), add(17, 0, 93), 0x73]);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = bytes.len() as u64;
-    let mut segments = vec![Segment { address: code, flags: 5, bytes, memory_bytes }];
+    let mut segments = vec![Segment::whole(code, 5, elf::code(&words))];
     segments.extend(data.map(|address| Segment { address, flags: 6, bytes: vec![7; 8], memory_bytes: 4096 }));
     segments.sort_by_key(|segment| segment.address);
-    Elf { entry: code, segments, symbols: None }.to_bytes()
+    elf::file(code, segments)
 }
 
 /// Code at any address: stores to data and to the stack are native.
@@ -263,12 +247,11 @@ fn code_anywhere_in_memory_stores_natively() {
 /// A store to the program's own code ends the script, even if stores are checked against all of memory.
 #[test]
 fn code_above_its_data_is_not_written() {
-    let elf = stores(0x21_0000, Some(0x1_0000));
+    let mut elf = stores(0x21_0000, Some(0x1_0000));
     // Replace the address of the data by that of the code.
     let from = encode::u(0x37, 18, 0x1_0000).to_le_bytes();
     let to = encode::u(0x37, 18, 0x21_0000).to_le_bytes();
     let at = elf.windows(4).position(|bytes| bytes == from).unwrap();
-    let mut elf = elf;
     elf[at..at + 4].copy_from_slice(&to);
     for version in 0..3 {
         let equal = check("a store to code", &elf, &[], script(version)).unwrap();

@@ -5,8 +5,8 @@ use antares_abi::{CodeTier, Hints};
 use antares_compiler::Stage;
 use antares_tests::{
     asm::{encode, operations},
-    differential::compare,
-    elf::{Elf, Segment},
+    corpus::run,
+    elf::{self, Segment},
     generate::Random,
     guests, native,
     oracle::Case,
@@ -28,14 +28,9 @@ const IR_BYTES_PER_INSTRUCTION_MAX: usize = 100;
 
 /// `words` at the start, with 64 KiB of data that begin with `table`.
 fn elf(words: &[u32], table: &[u64]) -> Vec<u8> {
-    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = code.len() as u64;
-    let data = table.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let segments = vec![
-        Segment { address: START, flags: 5, bytes: code, memory_bytes },
-        Segment { address: DATA, flags: 6, bytes: data, memory_bytes: 64 << 10 },
-    ];
-    Elf { entry: START, segments, symbols: None }.to_bytes()
+    let bytes = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let data = Segment { address: DATA, flags: 6, bytes, memory_bytes: 64 << 10 };
+    elf::file(START, vec![Segment::whole(START, 5, elf::code(words)), data])
 }
 
 fn exit() -> [u32; 2] {
@@ -81,12 +76,7 @@ fn each_shape_runs_natively_and_grows_as_its_code() {
 
 /// Compiles and compares; prints the time of the compile.
 #[track_caller]
-fn check(name: &str, words: &[u32], is_optimized: bool) {
-    check_with_table(name, words, &[], is_optimized);
-}
-
-#[track_caller]
-fn check_with_table(name: &str, words: &[u32], table: &[u64], is_optimized: bool) {
+fn check(name: &str, words: &[u32], table: &[u64], is_optimized: bool) {
     let elf = elf(words, table);
     // Optimisation passes replace all stack slots by registers.
     let llvm = native::output(&elf, script(2), Stage::Llvm).unwrap().bytes;
@@ -121,9 +111,9 @@ fn chain(functions: usize) -> Vec<u32> {
 
 #[test]
 fn a_chain_of_functions_with_one_caller_each() {
-    check("chain", &chain(250), true);
+    check("chain", &chain(250), &[], true);
     // So many functions that none is optimised.
-    check("long chain", &chain(1000), false);
+    check("long chain", &chain(1000), &[], false);
 }
 
 /// LLVM's scheduler compares each load and store of a block with all others.
@@ -136,12 +126,12 @@ fn loads_and_stores_in_a_line() {
         let (base, register) = (18 + random.below(4) as u8, 10 + random.below(6) as u8);
         let offset = random.between(0, 2000);
         words.push(match random.below(2) {
-            0 => operations::load([0, 1, 2, 3, 4, 5, 6][random.below(7) as usize], register, base, offset),
+            0 => operations::load(random.below(7), register, base, offset),
             _ => encode::s(random.below(4), base, register, offset),
         });
     }
     words.extend(exit());
-    check("accesses", &words, true);
+    check("accesses", &words, &[], true);
 }
 
 /// Calls of trivial functions.
@@ -156,7 +146,7 @@ fn thousands_of_tiny_functions() {
     for function in 0..count {
         words.extend([encode::i(0x13, 0, 10, 10, (function % 2000) as i32), encode::i(0x67, 0, 0, 1, 0)]);
     }
-    check("tiny functions", &words, false);
+    check("tiny functions", &words, &[], false);
 }
 
 /// The code of an interpreter that dispatches at the end of each label, and the addresses of its labels:
@@ -199,7 +189,7 @@ fn labels_with_a_dispatch_each() {
         let per_word = ir.len() / words.len();
         println!("{name}: {per_word} bytes of IR for an instruction");
         assert!(per_word < IR_BYTES_PER_INSTRUCTION_MAX, "{name}: {per_word}");
-        check_with_table(name, &words, &table, is_optimized);
+        check(name, &words, &table, is_optimized);
     }
 }
 
@@ -258,16 +248,9 @@ fn mutual_tail_calls_take_no_stack() {
         2:  sub a0, a1, a2
             ret
     ";
-    let case = Case {
-        elf: guests::assemble(text).unwrap().into(),
-        args: vec![],
-        options: script(2),
-        cycles_max: 1_000_000_000,
-        code: None,
-    };
+    let case = Case::new(&guests::assemble(text).unwrap(), &[], script(2), 1_000_000_000);
     for tier in CodeTier::ALL {
-        let library = native::compile_with(&case.elf, script(2), tier, &Hints::default()).unwrap().unwrap();
-        let equal = compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap();
+        let equal = run(&mut Machine::new().unwrap(), &case, tier, &Hints::default()).unwrap();
         assert_eq!((equal.restarted, equal.native_cycles), (None, equal.cycles), "{tier}");
     }
 }

@@ -25,6 +25,7 @@ fn drawn_transactions_are_equal_in_all_tiers() {
 /// Checks the coverage of the campaign: scenarios must not mostly end immediately, bail out, or never suspend
 /// a VM.
 fn is_worth_its_time(tally: &Tally) {
+    use Verb::{Call, Exec, Inherit, Jump, Load, Spawn, Sum, Transfer, Wait, Work};
     assert_eq!(tally.equal, SCENARIOS);
     let at_least = |what: &str, count: u64, share: u64| {
         assert!(count * share >= SCENARIOS, "{what}: only {count} of {SCENARIOS}");
@@ -40,21 +41,10 @@ fn is_worth_its_time(tally: &Tally) {
     for version in 0..3 {
         at_least("a version", tally.versions.get(&version).copied().unwrap_or(0), 20);
     }
-    for verb in [
-        Verb::Call,
-        Verb::Sum,
-        Verb::Jump,
-        Verb::Work,
-        Verb::Spawn,
-        Verb::Transfer,
-        Verb::Wait,
-        Verb::Exec,
-        Verb::Inherit,
-        Verb::Load,
-    ] {
+    for verb in [Call, Sum, Jump, Work, Spawn, Transfer, Wait, Exec, Inherit, Load] {
         let (count, failed) = tally.verbs.get(&verb).copied().unwrap_or_default();
         assert!(count >= 10, "{verb:?} was executed {count} times only");
-        let may_fail = matches!(verb, Verb::Spawn | Verb::Transfer | Verb::Wait | Verb::Exec | Verb::Load);
+        let may_fail = matches!(verb, Spawn | Transfer | Wait | Exec | Load);
         assert!(failed > 0 || !may_fail, "{verb:?} never failed");
     }
 }

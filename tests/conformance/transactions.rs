@@ -18,15 +18,14 @@ use antares_verifier::{
     TransactionReport, Verifier, VerifyError, VerifyOutcome,
 };
 use antares_vm::Tier;
-use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::prelude::*;
 
 use crate::verdicts::oracle;
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
-fn example(name: &str) -> Vec<u8> {
-    fs::read(debugger_examples().unwrap().join(name)).unwrap()
+fn example(name: &str) -> Mock {
+    Mock::from_json(&fs::read(debugger_examples().unwrap().join(name)).unwrap()).unwrap()
 }
 
 fn verify(
@@ -84,10 +83,9 @@ fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> Transaction
 fn one(mock: &Mock, kind: GroupKind, cell: CellName) -> (u64, Option<i8>) {
     let selection = Some((kind, cell));
     let report = verify(mock, &Environment::default(), LIMITS, selection);
-    let ran: Vec<&GroupReport> =
-        report.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun).collect();
-    assert_eq!(ran.len(), 1);
-    (ran[0].cycles, ran[0].exit_code)
+    let mut ran = report.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun);
+    let [Some(only), None] = [ran.next(), ran.next()] else { panic!("{:?}", report.groups) };
+    (only.cycles, only.exit_code)
 }
 
 #[test]
@@ -97,7 +95,7 @@ fn example_transactions_have_their_cycles() {
         ("dynamic.json", 2_808_365),
         ("spawn_cycle_mismatch_tx.json", 49_186_319),
     ] {
-        let mock = Mock::from_json(&example(name)).unwrap();
+        let mock = example(name);
         let report = check(&mock, &Environment::default(), LIMITS.cycles_max);
         assert_eq!((report.outcome, report.cycles), (VerifyOutcome::Ok, cycles), "{name}");
         // The limit is exact: one cycle less fails as in ckb-script.
@@ -110,7 +108,7 @@ fn example_transactions_have_their_cycles() {
 #[test]
 fn native_code_carries_the_work() {
     for name in ["mock_tx.json", "dynamic.json", "spawn_cycle_mismatch_tx.json"] {
-        let mock = Mock::from_json(&example(name)).unwrap();
+        let mock = example(name);
         let report = verify_natively(&mock, &Environment::default(), LIMITS, Tier::Auto);
         for group in report.groups {
             let GroupReport { native_cycles, interpreted_cycles, restarted, .. } = group;
@@ -131,15 +129,15 @@ fn native_code_carries_the_work() {
 #[test]
 fn single_groups_have_their_cycles() {
     let first = CellName::Input(0);
-    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let mock = example("mock_tx.json");
     assert_eq!(one(&mock, GroupKind::Lock, first), (1_641_938, Some(0)));
-    let spawn = Mock::from_json(&example("spawn_cycle_mismatch_tx.json")).unwrap();
+    let spawn = example("spawn_cycle_mismatch_tx.json");
     assert_eq!(one(&spawn, GroupKind::Lock, first), (1_652_400, Some(0)));
 }
 
 #[test]
 fn old_rules_are_those_of_ckb_script() {
-    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let mock = example("mock_tx.json");
     for epoch in [0, 5413, 5414, 12292, 12293, 20000] {
         check(&mock, &Environment::mainnet(epoch), LIMITS.cycles_max);
     }
@@ -164,7 +162,7 @@ fn templates_are_filled_in() {
 
 #[test]
 fn molecule_is_as_good_as_json() {
-    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let mock = example("mock_tx.json");
     let info = &mock.as_ckb().mock_info;
     let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
     let inputs = info.inputs.iter().map(|input| CellFields {
@@ -201,26 +199,24 @@ fn molecule_is_as_good_as_json() {
     assert_eq!(verify(&same, &environment, LIMITS, None), verify(&mock, &environment, LIMITS, None));
     for length in 0..fields.tx.len() {
         let cut = Fields { tx: &fields.tx[..length], ..fields.clone() };
-        assert_eq!(
-            Mock::from_molecule(&cut, &[]).err().and_then(|error| error.path().map(str::to_owned)),
-            Some("tx".to_owned())
-        );
+        let error = Mock::from_molecule(&cut, &[]).err().unwrap();
+        assert_eq!(error.path(), Some("tx"));
     }
 }
 
 /// `mock_tx.json` with other code in the cell of its lock script, which it references by type.
 fn with_lock(code: &[u8]) -> Mock {
-    let mut repr: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
-    let dep = repr.mock_info.cell_deps.iter_mut().find(|dep| dep.output.type_.is_some()).unwrap();
-    dep.data = ckb_jsonrpc_types::JsonBytes::from_vec(code.to_vec());
-    Mock::from_json(&serde_json::to_vec(&repr).unwrap()).unwrap()
+    let mut mock = example("mock_tx.json").as_ckb().clone();
+    let mut deps = mock.mock_info.cell_deps.iter_mut();
+    deps.find(|dep| dep.output.type_().is_some()).unwrap().data = code.to_vec().into();
+    Mock::from_json(&antares_chain::json(mock)).unwrap()
 }
 
 /// The original lock script.
 fn sighash_all() -> Vec<u8> {
-    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let mock = example("mock_tx.json");
     let mut deps = mock.as_ckb().mock_info.cell_deps.iter();
-    deps.find(|dep| dep.output.type_().to_opt().is_some()).unwrap().data.to_vec()
+    deps.find(|dep| dep.output.type_().is_some()).unwrap().data.to_vec()
 }
 
 #[test]
@@ -249,11 +245,8 @@ fn bad_scripts_end_as_in_ckb_script() {
     for (name, code, expected) in cases {
         let report = check(&with_lock(&code), &Environment::default(), LIMITS.cycles_max);
         let error = report.error().unwrap();
-        assert_eq!(
-            (&*error.kind, error.vm_error.as_deref()),
-            ("VMInternalError", Some(expected)),
-            "{name}: {error}"
-        );
+        let found = (&*error.kind, error.vm_error.as_deref());
+        assert_eq!(found, ("VMInternalError", Some(expected)), "{name}: {error}");
         assert_eq!(report.groups[1].outcome, VerifyOutcome::NotRun, "{name}");
         for version in 0..2 {
             check(&with_lock(&code), &Environment::of_version(version), LIMITS.cycles_max);
@@ -263,7 +256,7 @@ fn bad_scripts_end_as_in_ckb_script() {
 
 #[test]
 fn debug_output_is_limited() {
-    let mock = Mock::from_json(&example("spawn_cycle_mismatch_tx.json")).unwrap();
+    let mock = example("spawn_cycle_mismatch_tx.json");
     let report = verify(&mock, &Environment::default(), LIMITS, None);
     let lines = report.groups[1].debug.count();
     let bytes = report.groups[1].debug.bytes();

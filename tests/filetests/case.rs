@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use antares_abi::{CodeTier, CompileLimits, CompileOptions, Hints, Isa};
 use antares_ir::Module;
 use antares_program::Program;
-use antares_tests::guests;
+use antares_tests::{guests, oracle};
 use anyhow::{Context, Result, bail};
 
 use crate::show::{Shown, show};
@@ -13,11 +13,14 @@ use crate::show::{Shown, show};
 /// Prefix of an expectation; the stage's name follows.
 const EXPECTATION: &str = "#=== ";
 
+/// Cycle limit of runs.
+const CYCLES_MAX: u64 = 1_000_000;
+
 pub(crate) struct Case {
     /// Directives and code, verbatim.
     pub(crate) head: String,
     pub(crate) options: CompileOptions,
-    pub(crate) args: Vec<String>,
+    args: Vec<String>,
     stages: Vec<String>,
 }
 
@@ -46,6 +49,12 @@ impl Case {
 
     pub(crate) fn elf(&self) -> Result<Vec<u8>> {
         guests::assemble(&self.head)
+    }
+
+    /// The run of the code.
+    pub(crate) fn oracle_case(&self) -> Result<oracle::Case> {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        Ok(oracle::Case::new(&self.elf()?, &args, self.options, CYCLES_MAX))
     }
 
     /// The current output of each stage.

@@ -1,23 +1,21 @@
 //! Changed code has a new artifact key: otherwise caches would return the old code.
 
-use std::{env, fs, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use antares_abi::{CodeTier, Hints, Sha256Digest};
 use antares_tests::native::library_with;
 
-use crate::{case::Case, cases};
+use crate::{cases, is_blessing, read};
 
 #[test]
 fn changed_code_has_another_key() {
     let (mut inputs, mut code, mut options) = (Vec::new(), Vec::new(), None);
     for path in cases() {
-        let case = Case::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        let case = read(&path);
         let elf = case.elf().unwrap();
         for tier in [CodeTier::Baseline, CodeTier::Full] {
-            match library_with(&elf, case.options, tier, &Hints::default()).unwrap() {
-                Ok(library) => code.extend(library),
-                Err(refusal) => code.extend(refusal.into_bytes()),
-            }
+            let library = library_with(&elf, case.options, tier, &Hints::default()).unwrap();
+            code.extend(library.unwrap_or_else(String::into_bytes));
         }
         inputs.extend(case.head.into_bytes());
         options = Some(case.options);
@@ -31,7 +29,7 @@ fn changed_code_has_another_key() {
         known_key != key.to_string() || known_code == code.to_string(),
         "generated code has changed: raise ENGINE_VERSION in crates/engine/abi/src/artifact.rs"
     );
-    if env::var_os("BLESS").is_some_and(|value| value == "1") {
+    if is_blessing() {
         fs::write(&path, format!("{key} {code}\n")).unwrap();
     } else {
         assert_eq!(known, format!("{key} {code}\n"), "BLESS=1 writes the key and digest of today's code");

@@ -12,35 +12,43 @@ mod passes;
 mod show;
 mod tampered;
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use antares_abi::CodeTier;
+use antares_tests::crates::files_below;
 use case::Case;
 
 fn cases() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("filetests/cases");
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths
+    files_below(&folder).unwrap()
+}
+
+/// The case of a file.
+#[track_caller]
+fn read(path: &Path) -> Case {
+    let text = fs::read_to_string(path).unwrap();
+    Case::parse(&text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()))
+}
+
+fn is_blessing() -> bool {
+    env::var_os("BLESS").is_some_and(|value| value == "1")
 }
 
 #[test]
 fn every_case_shows_what_is_expected() {
-    let is_blessing = env::var_os("BLESS").is_some_and(|value| value == "1");
     let paths = cases();
     assert!(paths.len() >= 12, "only {} cases were found", paths.len());
     let mut wrong = Vec::new();
     for path in paths {
-        let text = fs::read_to_string(&path).unwrap();
-        let case = Case::parse(&text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
+        let (text, case) = (fs::read_to_string(&path).unwrap(), read(&path));
         let shown = case.shown().unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
         let fresh = case.with_expectations(&shown);
-        if fresh == text {
-            continue;
-        }
-        if is_blessing {
+        if is_blessing() {
             fs::write(&path, fresh).unwrap();
-        } else {
+        } else if fresh != text {
             wrong.push(format!("{}:\n{}", path.display(), first_difference(&text, &fresh)));
         }
     }
@@ -50,7 +58,7 @@ fn every_case_shows_what_is_expected() {
 #[test]
 fn the_ir_of_every_case_reads_back_as_it_was() {
     for path in cases() {
-        let case = Case::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        let case = read(&path);
         for tier in [CodeTier::Baseline, CodeTier::Full] {
             let module = case.module(tier).unwrap();
             let text = module.to_string();

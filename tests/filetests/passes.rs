@@ -6,7 +6,7 @@
 //! `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`. `BLESS=1`
 //! rewrites the expectations.
 
-use std::{collections::BTreeMap, env, fs, panic::catch_unwind, path::PathBuf};
+use std::{collections::BTreeMap, fs, panic::catch_unwind, path::PathBuf};
 
 use antares_abi::Hints;
 use antares_ir::Module;
@@ -15,7 +15,7 @@ use antares_program::{GuestAddr, Program};
 use antares_tests::{differential::compare, native};
 use antares_vm::Machine;
 
-use crate::{case::Case, first_difference, show::oracle_case};
+use crate::{first_difference, is_blessing, read};
 
 /// Default head of a module.
 const HEAD: &str = "module version 2 isa imc+b+mop\ncode 0x10000..0x20000\nstores 0x20000..0x400000\n\
@@ -102,13 +102,8 @@ fn shown(pass: &Pass, case: &PassCase) -> String {
     text.strip_prefix(HEAD).unwrap_or(&text).trim().to_owned()
 }
 
-fn is_blessing() -> bool {
-    env::var_os("BLESS").is_some_and(|value| value == "1")
-}
-
 #[test]
 fn every_pass_does_to_its_cases_what_they_say() {
-    let is_blessing = is_blessing();
     let mut wrong = Vec::new();
     for pass in PASSES {
         let text = fs::read_to_string(path(pass)).unwrap();
@@ -127,11 +122,11 @@ fn every_pass_does_to_its_cases_what_they_say() {
             let end = if shown == "unchanged" { " " } else { "\n" };
             fresh.push_str(&format!(";;; {}\n{}\n;=>{end}{shown}\n\n", case.title, case.given));
         }
-        if is_blessing {
+        if is_blessing() {
             fs::write(path(pass), fresh.trim_end().to_owned() + "\n").unwrap();
         }
     }
-    assert!(is_blessing || wrong.is_empty(), "{}\nBLESS=1 writes what is shown now", wrong.join("\n"));
+    assert!(is_blessing() || wrong.is_empty(), "{}\nBLESS=1 writes what is shown now", wrong.join("\n"));
 }
 
 #[test]
@@ -154,7 +149,7 @@ fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
 fn what_is_not_optimised_runs_as_in_ckb_vm() {
     let mut machine = Machine::new().unwrap();
     for path in crate::cases() {
-        let case = Case::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        let case = read(&path);
         let program = case.program().unwrap();
         let mut module = antares_lift::lift(&program, 1 << 20).unwrap();
         let context = Context { program: &program, target: antares_compiler::TARGET };
@@ -162,8 +157,7 @@ fn what_is_not_optimised_runs_as_in_ckb_vm() {
         assert_eq!(antares_proof::refused(&module), []);
         assert!(!module.to_string().contains("proved."), "{}", path.display());
         let library = native::load(&antares_baseline::compile(&module).unwrap()).unwrap();
-        let oracle_case = oracle_case(&case, &case.elf().unwrap());
-        let compared = compare(&mut machine, &oracle_case, Some(&library)).unwrap();
+        let compared = compare(&mut machine, &case.oracle_case().unwrap(), Some(&library)).unwrap();
         assert!(compared.is_ok(), "{}: {}", path.display(), compared.unwrap_err());
     }
 }

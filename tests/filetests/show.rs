@@ -4,16 +4,12 @@
 use antares_abi::{CodeTier, Hints};
 use antares_baseline::Listing;
 use antares_compiler::Stage;
-use antares_tests::{differential::compare, native, oracle};
+use antares_tests::{corpus, native};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
 use iced_x86::{Decoder, DecoderOptions, Formatter as _, Instruction, IntelFormatter};
 
 use crate::case::Case;
-
-/// Cycle limit of outcomes.
-const CYCLES_MAX: u64 = 1_000_000;
 
 /// Bits of counter numbers in code with counters.
 const COUNTER_BITS: u8 = 12;
@@ -38,7 +34,7 @@ pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
         "asm" => instructions(&text(Stage::Asm)?),
         "baseline" => baseline(&antares_baseline::listing(&case.module(CodeTier::Baseline)?, None)?),
         "counted" => baseline(&antares_baseline::listing(&case.counted_module()?, Some(COUNTER_BITS))?),
-        "outcome" => outcome(case, elf)?,
+        "outcome" => outcome(case)?,
         _ => bail!("no stage is named {stage:?}"),
     };
     Ok(Shown { stage: stage.to_owned(), lines })
@@ -110,25 +106,10 @@ fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) 
     format!("  {at:4x}  {} {name}", format!("{:?}", instruction.mnemonic()).to_lowercase())
 }
 
-pub(crate) fn oracle_case(case: &Case, elf: &[u8]) -> oracle::Case {
-    oracle::Case {
-        elf: Bytes::copy_from_slice(elf),
-        args: case.args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
-        options: case.options,
-        cycles_max: CYCLES_MAX,
-        code: None,
-    }
-}
-
 /// Outcome of a run; must be the same in every tier and in ckb-vm.
-fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
-    let oracle_case = oracle_case(case, elf);
-    let run = |tier| {
-        let library = native::compile_with(elf, case.options, tier, &Hints::default())?;
-        let library = library.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;
-        let compared = compare(&mut Machine::new()?, &oracle_case, Some(&library))?;
-        compared.map_err(|difference| anyhow::anyhow!("{difference}")).context("unlike ckb-vm")
-    };
+fn outcome(case: &Case) -> Result<Vec<String>> {
+    let case = case.oracle_case()?;
+    let run = |tier| corpus::run(&mut Machine::new()?, &case, tier, &Hints::default());
     run(CodeTier::Baseline).context("the baseline")?;
     let equal = run(CodeTier::Full)?;
     let tier = equal.restarted.map_or_else(

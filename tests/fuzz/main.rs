@@ -3,10 +3,11 @@
 
 mod libraries;
 
-use std::{fs, panic, path::Path};
+use std::{fs, panic, path::Path, thread};
 
 use antares_tests::{
-    fuzzing::{TARGETS, mutated},
+    crates::files_below,
+    fuzzing::{TARGETS, Target, mutated},
     generate::Random,
 };
 
@@ -14,18 +15,17 @@ use antares_tests::{
 const MUTATIONS: u32 = 2000;
 
 /// Runs one target over its corpus; a panic names the input.
-fn check(name: &str) {
-    let target = TARGETS.into_iter().find(|target| target.name == name).unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty(), "no corpus");
+fn check(target: Target) {
+    let Target { name, run } = target;
+    let files =
+        files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name)).unwrap();
+    assert!(!files.is_empty(), "no corpus of {name}");
     let mut random = Random::new(1);
     for file in files {
         let seed = fs::read(&file).unwrap();
         let mutations = (0..MUTATIONS).map(|_| mutated(&seed, &mut random));
         for input in std::iter::once(seed.clone()).chain(mutations) {
-            if panic::catch_unwind(|| (target.run)(&input)).is_err() {
+            if panic::catch_unwind(|| run(&input)).is_err() {
                 panic!("{name} on a mutation of {}: {}", file.display(), shown(&input));
             }
         }
@@ -38,21 +38,6 @@ fn shown(input: &[u8]) -> String {
 }
 
 #[test]
-fn programs() {
-    check("program");
-}
-
-#[test]
-fn code() {
-    check("lifter");
-}
-
-#[test]
-fn transactions() {
-    check("transaction");
-}
-
-#[test]
-fn messages() {
-    check("messages");
+fn targets_find_nothing_in_mutations_of_their_corpora() {
+    thread::scope(|scope| TARGETS.into_iter().for_each(|target| drop(scope.spawn(move || check(target)))));
 }

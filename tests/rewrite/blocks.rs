@@ -1,14 +1,12 @@
 //! Random code through the rewriter: behaviour on ckb-vm's own machine is unchanged, and cycles never
 //! increase, in every version.
 
-use antares_abi::{CompileOptions, Isa};
-use antares_optimise::{Settings, optimise};
 use antares_tests::oracle::{Case, Run, run};
-use bytes::Bytes;
 
 use crate::{
     chance::Chance,
     linked::{CODE, DATA, ECALL, FUNCTION, Linked, RET, addi, branch, jal, load, lui, store, two},
+    machine, rewrite,
 };
 
 /// Distance of the code from `CODE`. Random half words must not be code addresses: a script that reads its
@@ -123,23 +121,17 @@ fn script(chance: &mut Chance) -> Vec<u8> {
 /// Rewrites scripts for a version; returns how many changed, and how many of those ended in an error.
 fn campaign(vm_version: u32) -> (u32, u32) {
     let seeds = crate::seeds("ANTARES_REWRITE_BLOCKS", 300);
-    let machine = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
     let (mut changed, mut failed) = (0, 0);
     for seed in seeds.clone() {
         let elf = script(&mut Chance(seed << 8 | u64::from(vm_version)));
-        let settings = Settings { machine, runs: None, takes_all: true };
-        let cheaper = optimise(&elf, &settings, |_, _| true).unwrap().elf;
+        let cheaper = rewrite(&elf, vm_version, usize::MAX).unwrap().elf;
         if cheaper == elf {
             continue;
         }
         let mut is_failing = false;
         for version in 0..3 {
-            let options = CompileOptions { vm_version: version, isa: Isa::of_version(version) };
-            let of = |elf: &[u8]| {
-                let elf = Bytes::copy_from_slice(elf);
-                run(&Case { elf, args: Vec::new(), options, cycles_max: 1 << 20, code: None })
-            };
-            let (before, after) = (of(&elf), of(&cheaper));
+            let [before, after] =
+                [&elf, &cheaper].map(|elf| run(&Case::new(elf, &[], machine(version), 1 << 20)));
             assert_eq!(before.outcome, after.outcome, "seed {seed}, version {version}");
             // Frames are larger than a segment, and code may differ.
             let data = |run: &Run| {

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use antares_abi::{CompileOptions, Isa};
 use antares_guests::{self as guests, RUST_GUESTS, RustLevel};
-use antares_optimise::{Settings, optimise};
-use antares_tests::oracle::{Case, Run, run};
+use antares_tests::{
+    asm::encode,
+    oracle::{Case, Run, run},
+};
 use bytes::Bytes;
 use ckb_vm::{MEMORY_FRAMESIZE, RISCV_MAX_MEMORY};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 
 use crate::{
     chance::Chance,
-    linked::{ECALL, addi, jal},
+    linked::{ECALL, addi},
+    machine, rewrite,
 };
 
 /// Maximum number of code pieces to test in one guest.
@@ -33,10 +35,7 @@ fn calling(elf: &[u8], function: u64) -> Bytes {
     for (register, offset) in [(10, 8), (11, 16), (12, 0), (13, 24)] {
         code.extend((0x6002_u16 | register << 7 | (offset >> 3 & 3) << 5).to_le_bytes());
     }
-    let distance = function.wrapping_sub(entry + 16).cast_signed();
-    // Distances are multiples of two bytes, but `jal` takes words of four.
-    let word = if distance % 4 == 0 { jal(1, (distance / 4) as i32) } else { 0 };
-    let call = if word == 0 { jal(1, ((distance - 2) / 4) as i32) | 1 << 21 } else { word };
+    let call = encode::jal(1, function.wrapping_sub(entry + 16).cast_signed()).unwrap();
     for word in [call, addi(17, 0, 93), ECALL] {
         code.extend(word.to_le_bytes());
     }
@@ -66,9 +65,7 @@ struct Count {
 
 /// Calls the rewritten functions of `elf` whose code is new.
 fn call_all(name: &str, elf: &Vec<u8>, count: &mut Count) {
-    let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let settings = Settings { machine, runs: None, takes_all: true };
-    let made = optimise(elf, &settings, |tried, _| tried < PIECES_MAX).unwrap();
+    let made = rewrite(elf, 2, PIECES_MAX).unwrap();
     let kept = made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
     let changed: BTreeSet<&str> = kept.map(|rewrite| rewrite.function.as_str()).collect();
     let file = object::File::parse(&**elf).unwrap();
@@ -92,12 +89,11 @@ fn call_all(name: &str, elf: &Vec<u8>, count: &mut Count) {
         let (mut has_ended, mut is_cheaper) = (false, false);
         let files = [elf, &made.elf].map(|elf| calling(elf, symbol.address()));
         for vm_version in [1, 2, 1, 2] {
-            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let args: Vec<Bytes> = (0..3 + chance.below(4))
                 .map(|_| (0..chance.below(400)).map(|_| chance.next() as u8).collect::<Vec<u8>>().into())
                 .collect();
             let [before, after] = files.each_ref().map(|elf| {
-                run(&Case { elf: elf.clone(), args: args.clone(), options, cycles_max: 1 << 18, code: None })
+                run(&Case { args: args.clone(), ..Case::new(elf, &[], machine(vm_version), 1 << 18) })
             });
             if before.outcome.contains("Cycles") {
                 continue;

@@ -1,5 +1,7 @@
 //! Handwritten linked ELF files: code, functions and relocations.
 
+use antares_tests::asm::encode;
+
 /// Address of code.
 pub(crate) const CODE: u64 = 0x10000;
 /// Address of data.
@@ -104,7 +106,7 @@ fn section(kind: u32, flags: u64, place: [u64; 3], about: [u32; 2], entry: u64) 
 
 /// An operation on two registers.
 pub(crate) fn two(funct7: u32, funct3: u32, rd: u32, rs1: u32, rs2: u32) -> u32 {
-    funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33
+    encode::r(0x33, funct3, funct7, rd as u8, rs1 as u8, rs2 as u8)
 }
 
 pub(crate) fn add(rd: u32, rs1: u32, rs2: u32) -> u32 {
@@ -120,44 +122,36 @@ pub(crate) fn mulhu(rd: u32, rs1: u32, rs2: u32) -> u32 {
 }
 
 pub(crate) fn addi(rd: u32, rs1: u32, number: i32) -> u32 {
-    (number as u32) << 20 | rs1 << 15 | rd << 7 | 0x13
+    encode::i(0x13, 0, rd as u8, rs1 as u8, number)
 }
 
 pub(crate) fn lui(rd: u32, number: u32) -> u32 {
-    number & 0xffff_f000 | rd << 7 | 0x37
+    encode::u(0x37, rd as u8, number)
 }
 
 /// A load of `funct3`'s width.
 pub(crate) fn load(funct3: u32, rd: u32, base: u32, offset: u32) -> u32 {
-    (offset & 0xfff) << 20 | base << 15 | funct3 << 12 | rd << 7 | 3
+    encode::i(3, funct3, rd as u8, base as u8, offset as i32)
 }
 
 /// A store of `funct3`'s width.
 pub(crate) fn store(funct3: u32, data: u32, base: u32, offset: u32) -> u32 {
-    offset >> 5 << 25 | data << 20 | base << 15 | funct3 << 12 | (offset & 31) << 7 | 0x23
+    encode::s(funct3, base as u8, data as u8, offset as i32)
 }
 
 /// A branch over `words`: 0 if equal, 1 if not.
 pub(crate) fn branch(funct3: u32, rs1: u32, rs2: u32, words: i32) -> u32 {
-    let to = (4 * words) as u32;
-    let bits = (to >> 12 & 1) << 31 | (to >> 5 & 63) << 25 | (to >> 1 & 15) << 8 | (to >> 11 & 1) << 7;
-    bits | rs2 << 20 | rs1 << 15 | funct3 << 12 | 0x63
+    encode::b(funct3, rs1 as u8, rs2 as u8, 4 * i64::from(words)).unwrap()
 }
 
 /// A jump over `words`, with the return address in `rd`.
 pub(crate) fn jal(rd: u32, words: i32) -> u32 {
-    let to = (4 * words) as u32;
-    (to >> 20 & 1) << 31
-        | (to >> 1 & 0x3ff) << 21
-        | (to >> 11 & 1) << 20
-        | (to >> 12 & 0xff) << 12
-        | rd << 7
-        | 0x6f
+    encode::jal(rd as u8, 4 * i64::from(words)).unwrap()
 }
 
 /// A jump to the address in `base`.
 pub(crate) fn jalr(rd: u32, base: u32) -> u32 {
-    base << 15 | rd << 7 | 0x67
+    encode::i(0x67, 0, rd as u8, base as u8, 0)
 }
 
 pub(crate) const RET: u32 = 0x8067;

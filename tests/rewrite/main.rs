@@ -22,6 +22,20 @@ mod refusals;
 mod sections;
 mod zig;
 
+use antares_abi::{CompileOptions, Isa};
+use antares_optimise::{Optimised, RewriteError, Settings, optimise};
+
+/// The machine of a version.
+fn machine(vm_version: u32) -> CompileOptions {
+    CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
+}
+
+/// Rewrites all that the rules match, in at most `pieces_max` pieces of code.
+fn rewrite(elf: &[u8], vm_version: u32, pieces_max: usize) -> Result<Optimised, RewriteError> {
+    let settings = Settings { machine: machine(vm_version), runs: None, takes_all: true };
+    optimise(elf, &settings, |tried, _| tried < pieces_max)
+}
+
 /// Seeds from `ANTARES_REWRITE_FIRST` on; `variable` sets their number.
 fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());

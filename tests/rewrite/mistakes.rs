@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileOptions, Isa};
 use antares_optimise::{LinkedScript, RewriteError, Settings, Why, optimise};
 
-use crate::linked::{
-    CODE, ECALL, FUNCTION, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, mul, mulhu,
-    store, two,
+use crate::{
+    linked::{
+        CODE, DATA, ECALL, FUNCTION, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, mul,
+        mulhu, store, two,
+    },
+    machine,
 };
 
 const A0: u32 = 10;
@@ -161,7 +163,7 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
     // 2: a word of data; 16: a branch; 26 and 27: both halves of a code address; 35 and 39: a difference.
     let data = |linked: &mut Linked, kinds: &[u32]| {
         linked.data = inside.to_le_bytes().to_vec();
-        linked.relocations.extend(kinds.iter().map(|kind| (crate::linked::DATA, *kind, inside)));
+        linked.relocations.extend(kinds.iter().map(|kind| (DATA, *kind, inside)));
     };
     let other = |linked: &mut Linked, word: u32| {
         linked.code.push(word);
@@ -173,14 +175,12 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
         ("a function of another name", &|linked| linked.symbols.push(("alias", 2, 2, FUNCTION))),
         ("a mark of data", &|linked| linked.symbols.push(("$d", 2, 0, LABEL))),
         ("a word of 64 bits", &|linked| data(linked, &[2])),
-        ("a word of 32 bits", &|linked| {
-            data(linked, &[1]);
-        }),
+        ("a word of 32 bits", &|linked| data(linked, &[1])),
         ("a word that no relocation tells", &|linked| data(linked, &[])),
         ("a far jump of no function", &|linked| linked.code.extend(far)),
         ("a difference of 16 bits", &|linked| {
             data(linked, &[34, 38]);
-            linked.relocations.push((crate::linked::DATA, 34, inside));
+            linked.relocations.push((DATA, 34, inside));
         }),
         ("code of another function", &|linked| other(linked, jal(0, -2))),
         ("an address from the global pointer", &|linked| {
@@ -310,11 +310,6 @@ fn what_stands_before_a_function_runs_into_it_and_is_fused_with_it() {
     let new = behind([addi(A4, A4, 1), low]);
     let found = LinkedScript::read(&old).unwrap().differences(&new).unwrap();
     assert_eq!(found.first().map(|difference| difference.why), Some(Why::Cycles(1)));
-}
-
-/// The machine of a version.
-fn machine(vm_version: u32) -> CompileOptions {
-    CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
 }
 
 #[test]

@@ -3,39 +3,28 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
 
-use antares_abi::{CompileOptions, Isa};
 use antares_guests as guests;
-use antares_optimise::{Optimised, RewriteError, Settings, optimise};
+use antares_optimise::{Optimised, RewriteError};
 use antares_tests::oracle::{Case, LOADER, Run, run};
 use bytes::Bytes;
 use object::{Object as _, ObjectSymbol as _};
 
-use crate::chance::Chance;
+use crate::{chance::Chance, machine, rewrite};
 
-/// A kind of control flow that is hard to analyse, and functions with it. Each program has all of them.
-struct Kind {
-    name: &'static str,
-    functions: &'static [&'static str],
-    /// Percentage of programs in which one of the functions is rewritten; 0 if they are never rewritten.
-    rewritten: usize,
-}
-
-const fn kind(name: &'static str, functions: &'static [&'static str], rewritten: usize) -> Kind {
-    Kind { name, functions, rewritten }
-}
-
-const KINDS: [Kind; 11] = [
-    kind("setjmp and longjmp", &["attempt"], 50),
-    kind("fibers", &["worker"], 50),
-    kind("callbacks", &["fold", "main"], 50),
-    kind("jump tables", &["cases"], 20),
-    kind("computed gotos", &["pointers"], 0),
-    kind("differences of labels", &["differences"], 0),
-    kind("function tables of four widths", &["g0", "g1", "g2"], 100),
-    kind("weak symbols", &["hook"], 30),
-    kind("virtual functions", &["_ZN5shape4areaEmm", "_ZN4cube4areaEmm"], 10),
-    kind("tail calls", &["tail"], 30),
-    kind("conventions of their own, and fusion across labels", &["odd", "border"], 100),
+/// Kinds of control flow that are hard to analyse, and functions with them. Each program has all of them. The
+/// percentage of programs in which one of the functions is rewritten; 0 if they are never rewritten.
+const KINDS: [(&str, &[&str], usize); 11] = [
+    ("setjmp and longjmp", &["attempt"], 50),
+    ("fibers", &["worker"], 50),
+    ("callbacks", &["fold", "main"], 50),
+    ("jump tables", &["cases"], 20),
+    ("computed gotos", &["pointers"], 0),
+    ("differences of labels", &["differences"], 0),
+    ("function tables of four widths", &["g0", "g1", "g2"], 100),
+    ("weak symbols", &["hook"], 30),
+    ("virtual functions", &["_ZN5shape4areaEmm", "_ZN4cube4areaEmm"], 10),
+    ("tail calls", &["tail"], 30),
+    ("conventions of their own, and fusion across labels", &["odd", "border"], 100),
 ];
 
 /// Common head of all sources.
@@ -67,17 +56,14 @@ fn statements(chance: &mut Chance) -> String {
         let to = ["x", "y"][chance.below(2) as usize];
         let value = expression(chance);
         let _ = match chance.below(4) {
-            0 => write!(
-                text,
-                "if ({} & {}) {to} = {value}; ",
-                ["x", "y"][chance.below(2) as usize],
-                1 + chance.below(7)
-            ),
-            1 => write!(
-                text,
-                "for (int i = 0; i < {}; i++) {{ {to} = {value}; x += i; }} ",
-                1 + chance.below(4)
-            ),
+            0 => {
+                let (tested, mask) = (["x", "y"][chance.below(2) as usize], 1 + chance.below(7));
+                write!(text, "if ({tested} & {mask}) {to} = {value}; ")
+            }
+            1 => {
+                let passes = 1 + chance.below(4);
+                write!(text, "for (int i = 0; i < {passes}; i++) {{ {to} = {value}; x += i; }} ")
+            }
             _ => write!(text, "{to} = {value}; "),
         };
     }
@@ -105,15 +91,8 @@ fn border(chance: &mut Chance) -> String {
     for _ in 0..8 + chance.below(8) {
         let from = chance.below(12) as usize;
         let count = 1 + chance.below(4) as usize;
-        text.push_str(
-            &LINES
-                .iter()
-                .cycle()
-                .skip(from)
-                .take(count)
-                .map(|line| format!(" {line}\\n"))
-                .collect::<String>(),
-        );
+        let lines = LINES.iter().cycle().skip(from).take(count);
+        text.extend(lines.map(|line| format!(" {line}\\n")));
         text.push_str(["", "1: ", " bltu a0,a1,1f\\n", " beq a0,a5,1f\\n"][chance.below(4) as usize]);
     }
     text + "1: add a0,a0,a2; xor a0,a0,a3; add a0,a0,a4; xor a0,a0,a6; ret\\n.size border,.-border\\n\");\n"
@@ -187,6 +166,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
     fs::write(&path, source).unwrap();
     let compiler = pick(chance, ["riscv64-unknown-elf-gcc", "clang-22"]);
     let relax = pick(chance, ["-mrelax", "-mno-relax"]);
+    let is_clang = compiler == "clang-22";
     let mut command = Command::new(compiler);
     let language = if !source.contains("struct shape") { "c" } else { pick(chance, ["c", "c++"]) };
     command.args(guests::GUEST_FLAGS).args(["-fno-exceptions", "-fno-rtti", "-fpermissive"]).args([
@@ -196,13 +176,9 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
         pick(chance, ["-fno-jump-tables", "-fjump-tables"]),
         "-w",
         "-Wl,-q",
-        if compiler == "clang-22" {
-            "--target=riscv64-unknown-elf"
-        } else {
-            "-fno-tree-loop-distribute-patterns"
-        },
+        if is_clang { "--target=riscv64-unknown-elf" } else { "-fno-tree-loop-distribute-patterns" },
     ]);
-    if is_library || compiler == "clang-22" || chance.below(2) == 0 {
+    if is_library || is_clang || chance.below(2) == 0 {
         command.args(["-B/usr/lib/llvm-22/bin", "-fuse-ld=lld"]);
     }
     if is_library {
@@ -213,9 +189,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
         let own = guests::source_folder();
         command.arg("-T").arg(own.join("guest.ld")).arg(own.join("start.S")).arg(own.join("words.c"));
     }
-    let output = command.args(["-x", language]).arg(&path).arg("-o").arg(&elf).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{said}");
+    guests::crates::run(command.args(["-x", language]).arg(&path).arg("-o").arg(&elf)).unwrap();
     (fs::read(elf).unwrap(), relax == "-mno-relax")
 }
 
@@ -225,11 +199,9 @@ pub(crate) fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u6
     for (argument, vm_version) in
         ["0", "3", "77", "123456789"].into_iter().flat_map(|text| [(text, 1), (text, 2)])
     {
-        let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-        let args = vec![Bytes::copy_from_slice(argument.as_bytes()); 2];
         let run_of = |elf: &[u8], code: Option<&[u8]>| {
-            let [elf, code] = [Some(elf), code].map(|bytes| bytes.map(Bytes::copy_from_slice));
-            run(&Case { elf: elf.unwrap(), args: args.clone(), options, cycles_max: 1 << 26, code })
+            let case = Case::new(elf, &[argument; 2], machine(vm_version), 1 << 26);
+            run(&Case { code: code.map(Bytes::copy_from_slice), ..case })
         };
         let (before, after) = (run_of(before, code[0]), run_of(after, code[1]));
         let of = |run: &Run| (run.outcome.clone(), run.debug.clone(), run.registers);
@@ -243,8 +215,7 @@ pub(crate) fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u6
 
 /// The rewritten file. None if the assembler omitted a relocation, which is allowed if `is_kept`.
 pub(crate) fn rewritten(elf: &[u8], is_kept: bool) -> Option<Optimised> {
-    let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    match optimise(elf, &Settings { machine, runs: None, takes_all: true }, |_, _| true) {
+    match rewrite(elf, 2, usize::MAX) {
         Ok(made) => Some(made),
         Err(RewriteError::NoRelocation(_)) if is_kept => None,
         Err(error) => panic!("{error}"),
@@ -266,9 +237,9 @@ fn programs_of_all_kinds_do_the_same() {
             continue;
         };
         count += 1;
-        for Kind { name, functions, rewritten } in &KINDS {
+        for (name, functions, rewritten) in KINDS {
             let is_left = |name: &&str| made.untouched.iter().any(|function| function.name == **name);
-            assert!(*rewritten > 0 || functions.iter().all(is_left), "{name}");
+            assert!(rewritten > 0 || functions.iter().all(is_left), "{name}");
             let of =
                 |name: &&str| made.rewrites.iter().any(|one| one.refused.is_none() && one.function == **name);
             *changed.entry(name).or_default() += usize::from(functions.iter().any(of));
@@ -277,7 +248,7 @@ fn programs_of_all_kinds_do_the_same() {
     }
     println!("{count} programs, {kept} refused, {all} cycles fewer in all; rewritten: {changed:?}");
     assert!(kept <= count, "{kept} of {count}");
-    for Kind { name, rewritten, .. } in &KINDS {
+    for (name, _, rewritten) in KINDS {
         assert!(changed[name] * 100 >= count * rewritten, "{name}: {} of {count}", changed[name]);
     }
 }

@@ -48,35 +48,30 @@ fn relocations_are_those_of_the_bytes() {
     let far = CODE + 0x1234;
     // The distance to `far`: 0x1000 and 0x234.
     let upper = 0x1000 | auipc;
-    let cases: [(&str, Vec<u32>, Vec<Relocation>, u64); 15] = [
-        ("32", vec![NOP], vec![(DATA, 1, CODE + 4)], DATA),
-        ("64", vec![NOP], vec![(DATA, 2, CODE + 4)], DATA),
-        ("BRANCH", vec![branch(0, 10, 11, 1)], vec![(CODE, 16, CODE + 4)], CODE),
-        ("JAL", vec![jal(0, 1)], vec![(CODE, 17, CODE + 4)], CODE),
-        ("CALL", vec![upper, 0x2340_0067 | 10 << 15], vec![(CODE, 18, far)], CODE),
-        ("RVC_BRANCH", vec![0x0001_c111], vec![(CODE, 44, CODE + 4)], CODE),
-        ("RVC_JUMP", vec![0x0001_a011], vec![(CODE, 45, CODE + 4)], CODE),
-        ("PCREL_HI20", vec![upper], vec![(CODE, 23, far)], CODE),
-        (
-            "PCREL_LO12_I",
-            vec![upper, addi(10, 10, 0x234)],
-            vec![(CODE, 23, far), (CODE + 4, 24, CODE)],
-            CODE + 4,
-        ),
-        ("HI20", vec![lui(10, 0x11000)], vec![(CODE, 26, far)], CODE),
-        ("LO12_I", vec![addi(10, 10, 0x234)], vec![(CODE, 27, far)], CODE),
-        ("LO12_S", vec![store(3, 11, 10, 0x234)], vec![(CODE, 28, far)], CODE),
-        ("GPREL_I", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, DATA)], CODE),
+    let cases: [(&str, Vec<u32>, Vec<Relocation>); 15] = [
+        ("32", vec![NOP], vec![(DATA, 1, CODE + 4)]),
+        ("64", vec![NOP], vec![(DATA, 2, CODE + 4)]),
+        ("BRANCH", vec![branch(0, 10, 11, 1)], vec![(CODE, 16, CODE + 4)]),
+        ("JAL", vec![jal(0, 1)], vec![(CODE, 17, CODE + 4)]),
+        ("CALL", vec![upper, 0x2340_0067 | 10 << 15], vec![(CODE, 18, far)]),
+        ("RVC_BRANCH", vec![0x0001_c111], vec![(CODE, 44, CODE + 4)]),
+        ("RVC_JUMP", vec![0x0001_a011], vec![(CODE, 45, CODE + 4)]),
+        ("PCREL_HI20", vec![upper], vec![(CODE, 23, far)]),
+        ("PCREL_LO12_I", vec![upper, addi(10, 10, 0x234)], vec![(CODE, 23, far), (CODE + 4, 24, CODE)]),
+        ("HI20", vec![lui(10, 0x11000)], vec![(CODE, 26, far)]),
+        ("LO12_I", vec![addi(10, 10, 0x234)], vec![(CODE, 27, far)]),
+        ("LO12_S", vec![store(3, 11, 10, 0x234)], vec![(CODE, 28, far)]),
+        ("GPREL_I", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, DATA)]),
         // GNU ld subtracts the global pointer from the addend.
-        ("GPREL_I, less gp", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, 0_u64.wrapping_sub(0x800))], CODE),
-        ("GPREL_S, from zero", vec![store(3, 11, 0, 0x7f8)], vec![(CODE, 48, 0x7f8)], CODE),
+        ("GPREL_I, less gp", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, 0_u64.wrapping_sub(0x800))]),
+        ("GPREL_S, from zero", vec![store(3, 11, 0, 0x7f8)], vec![(CODE, 48, 0x7f8)]),
     ];
-    for (name, code, relocations, at) in cases {
+    for (name, code, relocations) in cases {
         assert_eq!(error(&with(&code, &relocations)), None, "{name}");
         let mut wrong = relocations.clone();
         let last = wrong.last_mut().unwrap();
         last.2 = last.2.wrapping_add(if matches!(last.1, 23 | 26) { 0x1000 } else { 2 });
-        let kind = last.1;
+        let (at, kind, _) = *last;
         assert_eq!(error(&with(&code, &wrong)), Some(RewriteError::Stale { kind, at }), "{name}");
     }
     let lower = [(CODE, 23, far), (CODE + 4, 24, CODE)];

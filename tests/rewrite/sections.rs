@@ -3,11 +3,10 @@
 
 use std::{fs, path::Path, process::Command};
 
-use antares_abi::{CompileOptions, Isa};
 use antares_guests as guests;
-use antares_optimise::{Settings, optimise};
 use antares_tests::oracle::{Case, run};
-use bytes::Bytes;
+
+use crate::{machine, rewrite};
 
 /// Result for the function `work`.
 enum Then {
@@ -52,45 +51,35 @@ fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
     if tools == LLVM {
         command.arg("-Wl,--no-rosegment,-zseparate-code,-zmax-page-size=4096");
     }
-    let output = command.args(flags).arg(&path).arg("-o").arg(&elf).output().unwrap();
-    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    guests::crates::run(command.args(flags).arg(&path).arg("-o").arg(&elf)).unwrap();
     fs::read(elf).unwrap()
 }
 
 /// A name, compilers, flags, the source, and the result.
 type Linking = (&'static str, &'static [&'static [&'static str]], &'static [&'static str], String, Then);
 
-#[allow(clippy::too_many_lines, reason = "a table")]
 fn linkings() -> Vec<Linking> {
     const KEPT: &[&str] = &["-Wl,-q"];
     const LIBRARY: &[&str] = &["-Wl,-q", "-Wl,-shared"];
+    const OWN_LIBRARY: &[&str] = &["-Wl,-q", "-Wl,-shared,-Bsymbolic"];
+    const SCRIPT: &[&str] = &["-Wl,-q", "-Wl,-T,case.ld"];
     let call = "call work";
+    let unnamed = || Refused("-Wl,-q,-Bsymbolic");
+    let by_pointer = "lla a5,word\nld a6,0(a5)\ncall work";
+    let inside = "lla a5,.Linside\ncall work";
     let thread = "lui a5,%tprel_hi(word)\nadd a5,a5,tp,%tprel_add(word)\nmv a6,a5\ncall work";
     let words = |section: &str, kind: &str, word: &str| {
         format!(".section {section},\"{kind}\"\n.balign 8\nword: .dword {word}\n")
     };
     let indirect = ".type chosen,@gnu_indirect_function\n.globl chosen\nchosen: la a0,work\nret\n";
-    let recursion =
-        ".option norelax\nfunction down\nbeqz a0,1f\naddi a0,a0,-1\ncall .Ldown\n1: ret\n.size down,.-down\n";
-    let recursion = recursion.replace("function down\n", "function down\n.Ldown: ");
+    let recursion = ".option norelax\nfunction down\n.Ldown: beqz a0,1f\naddi a0,a0,-1\ncall .Ldown\n1: ret\n\
+        .size down,.-down\n";
     vec![
         ("nothing else", BOTH, KEPT, source(call, ""), Rewritten),
         ("a library that calls through a table", ONLY_LLVM, LIBRARY, source(call, ""), Refused("-Bsymbolic")),
-        (
-            "a library that calls itself",
-            ONLY_LLVM,
-            &["-Wl,-q", "-Wl,-shared,-Bsymbolic"],
-            source(call, ""),
-            Rewritten,
-        ),
-        ("a library without", ONLY_LLVM, &["-Wl,-shared"], source(call, ""), Refused("-Wl,-q,-Bsymbolic")),
-        (
-            "a stripped library",
-            ONLY_LLVM,
-            &["-Wl,-shared", "-s"],
-            source(call, ""),
-            Refused("-Wl,-q,-Bsymbolic"),
-        ),
+        ("a library that calls itself", ONLY_LLVM, OWN_LIBRARY, source(call, ""), Rewritten),
+        ("a library without", ONLY_LLVM, &["-Wl,-shared"], source(call, ""), unnamed()),
+        ("a stripped library", ONLY_LLVM, &["-Wl,-shared", "-s"], source(call, ""), unnamed()),
         ("ifunc", BOTH, KEPT, source("call chosen", indirect), Refused("ifuncs")),
         ("a constructor", BOTH, KEPT, source(call, &words(".init_array", "aw", "work")), Rewritten),
         ("one inside", BOTH, KEPT, source(call, &words(".init_array", "aw", ".Linside")), Left),
@@ -101,22 +90,16 @@ fn linkings() -> Vec<Linking> {
         (
             "a thread's, found by a library",
             ONLY_LLVM,
-            &["-Wl,-q", "-Wl,-shared,-Bsymbolic"],
+            OWN_LIBRARY,
             source("la.tls.gd a0,word", &words(".tdata", "awT", "work")),
             Refused("unknown type"),
         ),
-        (
-            "by the global pointer",
-            BOTH,
-            KEPT,
-            source("lla a5,word\nld a6,0(a5)\ncall work", &words(".sdata", "aw", "work")),
-            Rewritten,
-        ),
+        ("by the global pointer", BOTH, KEPT, source(by_pointer, &words(".sdata", "aw", "work")), Rewritten),
         (
             "inside, by the global pointer",
             BOTH,
             KEPT,
-            source("lla a5,word\nld a6,0(a5)\ncall work", &words(".sdata", "aw", ".Linside")),
+            source(by_pointer, &words(".sdata", "aw", ".Linside")),
             Left,
         ),
         (
@@ -128,49 +111,25 @@ fn linkings() -> Vec<Linking> {
         ),
         ("a difference of a byte", BOTH, KEPT, source(call, ".data\n.byte .Linside-_start"), Left),
         ("an address of 32 bits", BOTH, KEPT, source(call, ".data\n.word .Linside"), Left),
-        (
-            "an address of 32 bits by a linker script",
-            BOTH,
-            &["-Wl,-q", "-Wl,-T,case.ld"],
-            source(call, ".data\n.word 1"),
-            Left,
-        ),
-        ("an address by two instructions", BOTH, KEPT, source("lla a5,.Linside\ncall work", ""), Left),
-        ("a folded call", BOTH, KEPT, source(call, &recursion), Rewritten),
-        (
-            "a folded call inside",
-            BOTH,
-            KEPT,
-            source(&[".option norelax", "call .Linside"].join("\n"), ""),
-            Left,
-        ),
-        (
-            "a folded address",
-            ONLY_LLVM,
-            &["-Wl,-q", "-mno-relax"],
-            source("lla a5,.Linside\ncall work", ""),
-            Refused("-mno-relax"),
-        ),
+        ("an address of 32 bits by a linker script", BOTH, SCRIPT, source(call, ".data\n.word 1"), Left),
+        ("an address by two instructions", BOTH, KEPT, source(inside, ""), Left),
+        ("a folded call", BOTH, KEPT, source(call, recursion), Rewritten),
+        ("a folded call inside", BOTH, KEPT, source(".option norelax\ncall .Linside", ""), Left),
+        ("a folded address", ONLY_LLVM, &["-Wl,-q", "-mno-relax"], source(inside, ""), Refused("-mno-relax")),
     ]
 }
 
 #[test]
 fn what_linkers_make_is_rewritten_left_alone_or_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     for (name, tools, flags, text, then) in linkings() {
         for tools in tools {
             let elf = link(tools, flags, &text, folder.path());
-            let made =
-                optimise(&elf, &Settings { machine: options, runs: None, takes_all: true }, |_, _| true);
-            match (made, &then) {
+            match (rewrite(&elf, 2, usize::MAX), &then) {
                 (Ok(made), Rewritten) => {
                     assert!(made.elf != elf, "{name}");
-                    let outcome = |elf: Vec<u8>| {
-                        let (elf, args) = (Bytes::from(elf), Vec::new());
-                        run(&Case { elf, args, options, cycles_max: 1 << 20, code: None }).outcome
-                    };
-                    assert_eq!(outcome(made.elf), outcome(elf), "{name}");
+                    let outcome = |elf: &[u8]| run(&Case::new(elf, &[], machine(2), 1 << 20)).outcome;
+                    assert_eq!(outcome(&made.elf), outcome(&elf), "{name}");
                 }
                 (Ok(made), Left) => assert!(made.elf == elf, "{name}: {:?}", made.untouched),
                 (Err(error), Refused(why)) => assert!(error.to_string().contains(why), "{name}: {error}"),

@@ -37,11 +37,7 @@ fn statements(chance: &mut Chance) -> String {
 fn build(source: &str, folder: &Path, chance: &mut Chance) -> Vec<u8> {
     let [path, object, elf] = ["program.zig", "program.o", "program"].map(|name| folder.join(name));
     fs::write(&path, source).unwrap();
-    let done = |command: &mut Command| {
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
-    };
-    done(
+    guests::crates::run(
         Command::new("zig")
             .args(["build-obj", "-target", "riscv64-freestanding-none", "-mcmodel=medany", "-fstrip"])
             .args(["-mcpu", pick(chance, ["generic_rv64+m+c+relax", "generic_rv64+m+c+relax+zba+zbb+zbs"])])
@@ -49,9 +45,10 @@ fn build(source: &str, folder: &Path, chance: &mut Chance) -> Vec<u8> {
             .arg(format!("-femit-bin={}", object.display()))
             .arg(&path)
             .envs(["ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"].map(|name| (name, folder.join("cache")))),
-    );
+    )
+    .unwrap();
     let own = guests::source_folder();
-    done(
+    guests::crates::run(
         Command::new("riscv64-unknown-elf-gcc")
             .args(guests::GUEST_FLAGS)
             .args(["-march=rv64imc", "-Wl,-q", "-T"])
@@ -59,7 +56,8 @@ fn build(source: &str, folder: &Path, chance: &mut Chance) -> Vec<u8> {
             .arg(&object)
             .arg("-o")
             .arg(&elf),
-    );
+    )
+    .unwrap();
     fs::read(elf).unwrap()
 }
 

@@ -4,10 +4,11 @@
 use std::{
     io::Write as _,
     net::{Ipv4Addr, SocketAddr, TcpStream},
+    process::Command,
     time::{Duration, Instant},
 };
 
-use antares_proto::v1::{self, Tier, runner_service_client::RunnerServiceClient};
+use antares_proto::v1::{self, Tier};
 use antares_tests::guests;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -26,8 +27,8 @@ use tonic::{
 use tower::{Service as _, ServiceExt as _, service_fn};
 
 use crate::{
-    client::{exit_code, inline, reason},
-    server::{Server, until},
+    client::{Client, Token, exit_code, inline, is},
+    server::{Server, antares, ended, started, until},
 };
 
 /// Address of the greedy client.
@@ -49,17 +50,15 @@ pub(crate) async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
     endpoint.connect_with_connector(connector).await.unwrap()
 }
 
-/// Time until the modest client has a connection and an answer.
-async fn modest_call(server: &Server) -> Duration {
-    let asked = Instant::now();
+/// The modest client gets a connection and an answer in time.
+async fn modest_call(server: &Server) {
     let elf = guests::bytes("exit-imc").unwrap();
     let call = async {
-        let mut runner = RunnerServiceClient::new(connect(server, MODEST).await);
-        runner.execute(inline(&elf, &["7"], Tier::Interpreter)).await
+        let client = Client::over(connect(server, MODEST).await, Token::default());
+        client.execute(inline(&elf, &["7"], Tier::Interpreter)).await
     };
     let answer = timeout(ANSWER_TIME_MAX, call).await.expect("an answer in time").unwrap();
-    assert_eq!(exit_code(&answer.into_inner()), Some(7));
-    asked.elapsed()
+    assert_eq!(exit_code(&answer), Some(7));
 }
 
 /// A connection that sends only the preface.
@@ -75,16 +74,14 @@ async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_of_one_client_shut_nobody_out() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
+    let (_data, server) = started("");
     modest_call(&server).await;
     let address = server.address.parse().unwrap();
     let mut idle = Vec::new();
     for _ in 0..1_100 {
         idle.extend(idle_connection(address).await);
     }
-    let took = modest_call(&server).await;
-    println!("{} idle connections of one client; another one's call took {took:?}", idle.len());
+    modest_call(&server).await;
     assert!(server.is_live() && server.is_ready());
     drop(idle);
 }
@@ -116,8 +113,7 @@ async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_sent_requests_are_held_within_a_budget() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
+    let (_data, server) = started("");
     modest_call(&server).await;
     let before = server.memory_high();
     let (mut open, mut channels) = (Vec::new(), Vec::new());
@@ -128,14 +124,12 @@ async fn half_sent_requests_are_held_within_a_budget() {
         }
         channels.push(channel);
     }
-    let mut slowest = Duration::ZERO;
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
-        slowest = slowest.max(modest_call(&server).await);
+        modest_call(&server).await;
         sleep(Duration::from_millis(100)).await;
     }
     let grown = server.memory_high() - before;
-    println!("grown by {} MiB; another client's slowest call took {slowest:?}", grown >> 20);
     // One client's requests in transit, twice for growing buffers, and the windows of its connections.
     assert!(grown < 384 << 20, "{} MiB", grown >> 20);
     drop(open);
@@ -143,33 +137,23 @@ async fn half_sent_requests_are_held_within_a_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_sessions_of_one_client_shut_nobody_out() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
+    let (_data, server) = started("");
     modest_call(&server).await;
-    let mut sessions = Vec::new();
-    let (mut refused, mut channels) = (0, Vec::new());
+    let (mut sessions, mut refused) = (Vec::new(), 0);
     for _ in 0..5 {
-        let channel = connect(&server, GREEDY).await;
+        let mut client = Client::over(connect(&server, GREEDY).await, Token::default());
         for _ in 0..210 {
-            let (sender, receiver) = mpsc::channel::<v1::ExecuteSessionRequest>(1);
-            let call = RunnerServiceClient::new(channel.clone())
-                .execute_session(ReceiverStream::new(receiver))
-                .await;
-            match call {
-                Ok(answers) => sessions.push((sender, answers)),
+            let silent = tokio_stream::pending::<v1::ExecuteSessionRequest>();
+            match client.runner.execute_session(silent).await {
+                Ok(answers) => sessions.push((client.clone(), answers)),
                 Err(status) => {
-                    assert_eq!((status.code(), &*reason(&status)), (Code::ResourceExhausted, "OVERLOADED"));
+                    is(&status, Code::ResourceExhausted, "OVERLOADED");
                     refused += 1;
                 }
             }
         }
-        channels.push(channel);
     }
-    let took = modest_call(&server).await;
-    println!(
-        "{} idle sessions of one client, {refused} refused; another one's call took {took:?}",
-        sessions.len()
-    );
+    modest_call(&server).await;
     assert!(refused > 0);
     drop(sessions);
     until("their places are free", || server.metric("antares_calls_in_progress") < 1.5);
@@ -185,15 +169,11 @@ pub(crate) fn junk(number: u8, bytes: usize) -> Vec<u8> {
 #[test]
 fn a_server_that_may_open_too_few_files_does_not_start() {
     let data = tempfile::tempdir().unwrap();
-    let antares = antares_pool::worker_path("antares").unwrap();
-    let started = std::process::Command::new("sh")
-        .args(["-c", "ulimit -n 1024 && exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\""])
-        .arg(antares)
-        .arg(Server::store(&data))
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&started.stderr);
-    assert_eq!(started.status.code(), Some(3), "{words}");
+    let limited = "ulimit -n 1024 && exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited]).arg(antares(&[]).get_program()).arg(Server::store(&data));
+    let (status, words) = ended(&mut command);
+    assert_eq!(status, Some(3), "{words}");
     assert!(
         words.contains("may have 1024 files open") && words.contains("runner.ready_bytes_max"),
         "{words}"

@@ -10,11 +10,11 @@ use antares_proto::v1::{
 use antares_tests::guests;
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Code, Streaming};
 
 use crate::{
-    client::{Client, exit_code, inline, reason, serving, stored},
+    client::{Client, exit_code, inline, is, serving, stored},
     server::{PATIENCE, until},
 };
 
@@ -27,17 +27,17 @@ const LEAVERS: usize = 15;
 /// Maximum median lifetime of a worker after its client disconnects.
 const FREE_WITHIN: Duration = Duration::from_millis(100);
 
-fn script(elf: &[u8]) -> v1::Script {
-    v1::Script { source: Some(v1::script::Source::Elf(Bytes::copy_from_slice(elf))), options: None }
+fn script(elf: &[u8]) -> Option<v1::Script> {
+    inline(elf, &[], Tier::Auto).script
 }
 
-fn input(arg: &str) -> v1::Input {
+pub(crate) fn input(arg: &str) -> v1::Input {
     v1::Input { args: vec![Bytes::copy_from_slice(arg.as_bytes())] }
 }
 
-fn batch(elf: &[u8], args: &[String], tier: Tier) -> v1::ExecuteBatchRequest {
+pub(crate) fn batch(elf: &[u8], args: &[String], tier: Tier) -> v1::ExecuteBatchRequest {
     v1::ExecuteBatchRequest {
-        script: Some(script(elf)),
+        script: script(elf),
         inputs: args.iter().map(|arg| input(arg)).collect(),
         tier: tier.into(),
         ..v1::ExecuteBatchRequest::default()
@@ -51,30 +51,25 @@ async fn a_batch_is_as_many_executions() {
     client.upload(&elf).await.unwrap();
     let args: Vec<String> = (0..INPUTS).map(|number| (number % 25).to_string()).collect();
     for tier in [Tier::Native, Tier::Interpreter] {
-        // Compiles before the clock starts.
         client.execute(stored(&elf, &["1"], tier)).await.unwrap();
-        let started = Instant::now();
         let together = client.runner.execute_batch(batch(&elf, &args, tier)).await.unwrap().into_inner();
-        let batch_took = started.elapsed();
         assert_eq!((together.results.len(), together.fallback.as_str()), (INPUTS, ""));
         let expected = if tier == Tier::Native { CacheUse::Hit } else { CacheUse::None };
         assert_eq!(together.artifact.as_ref().unwrap().cache(), expected);
-        let started = Instant::now();
         for (arg, result) in args.iter().zip(together.results) {
             let alone = client.execute(stored(&elf, &[arg], tier)).await.unwrap();
             assert_eq!((&alone.verdict, &alone.tiers), (&result.verdict, &result.tiers), "{arg}");
             assert_eq!(alone.verdict.unwrap().outcome(), Outcome::Exit);
         }
-        println!("{INPUTS} inputs, {tier:?}: {batch_took:?} together, {:?} one by one", started.elapsed());
     }
 }
 
-fn message(message: Message) -> v1::ExecuteSessionRequest {
+pub(crate) fn message(message: Message) -> v1::ExecuteSessionRequest {
     v1::ExecuteSessionRequest { message: Some(message) }
 }
 
 fn start(elf: &[u8], limits: Option<v1::RunLimits>) -> v1::ExecuteSessionRequest {
-    let start = v1::SessionStart { script: Some(script(elf)), limits, ..v1::SessionStart::default() };
+    let start = v1::SessionStart { script: script(elf), limits, ..Default::default() };
     message(Message::Start(start))
 }
 
@@ -83,7 +78,7 @@ fn session_input(id: u64, arg: &str) -> v1::ExecuteSessionRequest {
 }
 
 /// A started session, and the sender of its inputs.
-async fn session(
+pub(crate) async fn session(
     client: &Client,
     first: v1::ExecuteSessionRequest,
 ) -> (mpsc::Sender<v1::ExecuteSessionRequest>, Streaming<v1::ExecuteSessionResponse>) {
@@ -91,6 +86,14 @@ async fn session(
     sender.send(first).await.unwrap();
     let answers = client.runner.clone().execute_session(ReceiverStream::new(receiver)).await.unwrap();
     (sender, answers.into_inner())
+}
+
+/// The answer to the start of a session.
+pub(crate) async fn begun(answers: &mut Streaming<v1::ExecuteSessionResponse>) -> v1::SessionStarted {
+    match answers.message().await.unwrap().unwrap().message {
+        Some(Answer::Started(started)) => started,
+        other => panic!("not started: {other:?}"),
+    }
 }
 
 #[track_caller]
@@ -104,10 +107,7 @@ async fn a_session_answers_in_order() {
     let (_data, _server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     let (inputs, mut answers) = session(&client, start(&elf, None)).await;
-    let Some(Answer::Started(started)) = answers.message().await.unwrap().unwrap().message else {
-        panic!("not started")
-    };
-    assert_eq!(started.fallback, "");
+    assert_eq!(begun(&mut answers).await.fallback, "");
     // One after another, each answered before the next is sent.
     for id in [7, 3] {
         inputs.send(session_input(id, "9")).await.unwrap();
@@ -115,7 +115,6 @@ async fn a_session_answers_in_order() {
         assert_eq!((answered, verdict.exit_code), (id, Some(9)));
     }
     // All at once, while answers are read.
-    let asked = Instant::now();
     let send = tokio::spawn(async move {
         for id in 0..SESSION_INPUTS {
             inputs.send(session_input(id, &(id % 100).to_string())).await.unwrap();
@@ -125,7 +124,6 @@ async fn a_session_answers_in_order() {
         let (answered, verdict) = result(answers.message().await.unwrap());
         assert_eq!((answered, verdict.exit_code), (id, Some(i32::try_from(id % 100).unwrap())));
     }
-    println!("a session of {SESSION_INPUTS} inputs: {:?}", asked.elapsed());
     send.await.unwrap();
     assert!(answers.message().await.unwrap().is_none());
 }
@@ -135,24 +133,20 @@ async fn a_session_that_makes_no_sense_is_reported() {
     let (_data, _server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     let (_inputs, mut answers) = session(&client, session_input(1, "1")).await;
-    let status = answers.message().await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    is(&answers.message().await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
     // Earlier inputs are answered.
     let (inputs, mut answers) = session(&client, start(&elf, None)).await;
     inputs.send(session_input(5, "5")).await.unwrap();
     inputs.send(start(&elf, None)).await.unwrap();
-    assert!(matches!(answers.message().await.unwrap().unwrap().message, Some(Answer::Started(_))));
+    begun(&mut answers).await;
     assert_eq!(result(answers.message().await.unwrap()).1.exit_code, Some(5));
-    let status = answers.message().await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    is(&answers.message().await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
     // A silent client has its time, and then gets an error.
-    let mut request = tonic::Request::new(tokio_stream::StreamExt::chain(
-        tokio_stream::once(start(&elf, None)),
-        tokio_stream::pending(),
-    ));
+    let messages = tokio_stream::once(start(&elf, None)).chain(tokio_stream::pending());
+    let mut request = tonic::Request::new(messages);
     request.set_timeout(Duration::from_millis(700));
     let mut answers = client.runner.clone().execute_session(request).await.unwrap().into_inner();
-    assert!(matches!(answers.message().await.unwrap().unwrap().message, Some(Answer::Started(_))));
+    begun(&mut answers).await;
     let status = answers.message().await.unwrap_err();
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
 }
@@ -164,7 +158,7 @@ fn endless_limits() -> v1::RunLimits {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_go_away_free_their_workers_at_once() {
-    let (_data, server, mut client) = serving("").await;
+    let (_data, server, client) = serving("").await;
     let elf = guests::bytes("attack-loop-call").unwrap();
     // Compiles it.
     let mut request = inline(&elf, &[], Tier::Native);
@@ -173,7 +167,6 @@ async fn callers_that_go_away_free_their_workers_at_once() {
     request.limits = Some(endless_limits());
     let mut whole = batch(&elf, &["".into(), "".into()], Tier::Native);
     whole.limits = Some(endless_limits());
-    let busy = || server.metric("antares_workers_busy{role=\"run\"}");
     let mut took = Vec::new();
     for round in 0..LEAVERS {
         let (mut other, request, whole) = (client.clone(), request.clone(), whole.clone());
@@ -183,12 +176,8 @@ async fn callers_that_go_away_free_their_workers_at_once() {
                 0 => drop(other.execute(request).await),
                 1 => drop(other.runner.execute_batch(whole).await),
                 _ => {
-                    let mut answers = other
-                        .runner
-                        .execute_session(ReceiverStream::new(receiver))
-                        .await
-                        .unwrap()
-                        .into_inner();
+                    let answers = other.runner.execute_session(ReceiverStream::new(receiver)).await;
+                    let mut answers = answers.unwrap().into_inner();
                     while answers.message().await.is_ok_and(|answer| answer.is_some()) {}
                 }
             }
@@ -201,18 +190,13 @@ async fn callers_that_go_away_free_their_workers_at_once() {
         call.abort();
         // A client that has disconnected sends nothing either.
         drop(inputs);
-        while busy() > 0.5 {
+        while server.busy() > 0.5 {
             assert!(left.elapsed() < PATIENCE, "a worker lives on without its caller");
         }
         took.push(left.elapsed());
     }
     println!("executions, batches and sessions in turn: {took:?}");
     took.sort();
-    println!(
-        "a worker is free after its caller left: median {:?}, longest {:?}",
-        took[LEAVERS / 2],
-        took[LEAVERS - 1]
-    );
     assert!(took[LEAVERS / 2] < FREE_WITHIN, "{took:?}");
     let small = guests::bytes("exit-imc").unwrap();
     assert_eq!(exit_code(&client.execute(inline(&small, &["3"], Tier::Native)).await.unwrap()), Some(3));

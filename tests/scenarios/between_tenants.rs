@@ -4,27 +4,19 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     os::unix::fs::FileExt as _,
-    time::Instant,
 };
 
-use antares_abi::Sha256Digest;
 use antares_chain::{elf, json, locked_by};
-use antares_proto::{
-    FILE_DESCRIPTOR_SET,
-    v1::{
-        self, Tier, VerifyOutcome, store_service_client::StoreServiceClient,
-        verify_transaction_request::Transaction,
-    },
-};
+use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
 use antares_tests::asm::encode;
 use ckb_types::{core::ScriptHashType, packed, prelude::*};
-use prost::Message as _;
 
 use crate::{
-    client::{inline, locked, stored, verification},
-    identity::{Issuer, bearer, call, claims, plain},
-    server::{PATIENCE, Server, until},
-    tenants::{Tenant, Token, start},
+    client::{Client, digest, inline, locked, stored, verification},
+    identity::{bearer, call, claims, methods, plain},
+    journey::runner_of,
+    server::{Server, alone, eventually, until},
+    tenants::{serving_tenants, tenant},
     transactions::fields,
 };
 
@@ -40,7 +32,7 @@ fn executes_witness() -> Vec<u8> {
 }
 
 /// Counts down from 2^20 and exits with 0; each number is a different program.
-fn countdown(number: i32) -> Vec<u8> {
+pub(crate) fn countdown(number: i32) -> Vec<u8> {
     let count = [encode::u(0x37, 5, 1 << 20), encode::i(0x13, 0, 5, 5, -1), encode::b(1, 5, 0, -4).unwrap()];
     elf(&[&count[..], &[li(6, number), li(10, 0), li(17, 93), 0x73]].concat())
 }
@@ -56,19 +48,18 @@ fn with_witness(program: &[u8]) -> v1::VerifyTransactionRequest {
 /// Why a program was interpreted, if it was.
 fn why(answer: &v1::VerifyTransactionResponse, program: &[u8]) -> Option<String> {
     assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
-    let digest = Sha256Digest::of(program).to_string();
+    let digest = digest(program);
     answer.interpreted.iter().find(|one| one.sha256 == digest).map(|one| one.why.clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock() {
     for tenants in ["", "[tenants]\nisolation = \"code\"\n"] {
-        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
-        let server = start(&issuer, &data, tenants);
-        let mut a = Tenant::connect(&server, &issuer, "a").await;
-        let mut b = Tenant::connect(&server, &issuer, "b").await;
+        let (issuer, _data, server) = serving_tenants(tenants);
+        let a = tenant(&server, &issuer, "a").await;
+        let b = tenant(&server, &issuer, "b").await;
         let (private, own) = (countdown(1), countdown(2));
-        let compiled = |least: f64| server.metric("antares_hot_programs_total{result=\"compiled\"}") >= least;
+        let compiled = |least: f64| server.result("hot_programs_total", "compiled") >= least;
         assert_eq!(why(&b.verify(with_witness(&own)).await.unwrap(), &own).as_deref(), Some("new"));
         until("b's program is compiled", || compiled(1.0));
         assert_eq!(why(&a.verify(with_witness(&private)).await.unwrap(), &private).as_deref(), Some("new"));
@@ -77,9 +68,7 @@ async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock
             assert_eq!(why(&b.verify(with_witness(&own)).await.unwrap(), &own), None, "it is native");
         }
         assert!(!a.is_missing(&private).await && b.is_missing(&private).await, "{tenants}");
-        let script_sha256 = Sha256Digest::of(&private).to_string();
-        let got = b.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await;
-        assert_eq!(got.unwrap_err().code(), tonic::Code::NotFound);
+        assert_eq!(b.script(&private).await.unwrap_err().code(), tonic::Code::NotFound);
         // It is new to b, although a has run it.
         let first = b.verify(with_witness(&private)).await.unwrap();
         assert_eq!(why(&first, &private).as_deref(), Some("new"), "{first:?}");
@@ -92,7 +81,7 @@ fn by_fields(lock: &[u8], vm: ScriptHashType, is_sent: bool) -> v1::VerifyTransa
     let cell = fields.cell_deps[0].cell.as_mut().unwrap();
     if !is_sent {
         cell.data.clear();
-        cell.data_sha256 = Some(Sha256Digest::of(lock).to_string());
+        cell.data_sha256 = Some(digest(lock));
     }
     let transaction = Some(Transaction::Fields(fields));
     v1::VerifyTransactionRequest { transaction, tier: Tier::Auto.into(), ..Default::default() }
@@ -102,31 +91,20 @@ fn by_fields(lock: &[u8], vm: ScriptHashType, is_sent: bool) -> v1::VerifyTransa
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_removed_comes_back_with_its_bytes_alone() {
     for is_salted in [false, true] {
-        let (issuer, data) = (Issuer::new(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
-        let compiler = match is_salted {
-            true => start(&issuer, &data[0], "[tenants]\nisolation = \"code\"\n"),
-            false => {
-                Server::start_program("antares-compiler-svc", &[], &data[0], "[admin]\nloopback = true\n")
-            }
-        };
-        let mut tenant = Tenant::connect(&compiler, &issuer, "a").await;
-        let url = format!("[runner]\ncompiler_url = \"http://{}\"\n", compiler.address);
-        let runner = (!is_salted).then(|| Server::start_program("antares-runner-svc", &[], &data[1], &url));
-        if let Some(runner) = &runner {
-            tenant.runner = Tenant::connect(runner, &issuer, "a").await.runner;
-        }
-        let admin = format!("Bearer {}", issuer.sign(&claims("role/admin", |_| {})));
-        let admin = Token(admin.parse().unwrap());
-        let mut store = StoreServiceClient::with_interceptor(plain(&compiler).await, admin);
+        let (issuer, _data, salted) = serving_tenants("[tenants]\nisolation = \"code\"\n");
+        let (_compilers, compiler) = alone("antares-compiler-svc", "");
+        let (_runners, runner) = runner_of(&compiler.address);
+        let (compiler, runner) = if is_salted { (&salted, &salted) } else { (&compiler, &runner) };
+        let runner = tenant(runner, &issuer, "a").await.runner;
+        let tenant = Client { runner, ..tenant(compiler, &issuer, "a").await };
+        let token = issuer.sign(&claims("role/admin", |_| {}));
+        let mut store = Client::with_token(compiler, &token).await.store;
         let lock = countdown(3);
         tenant.upload(&lock).await.unwrap();
         let first = tenant.verify(by_fields(&lock, ScriptHashType::Data1, false)).await.unwrap();
         assert_eq!(first.outcome(), VerifyOutcome::Ok);
         tenant.compile(&lock).await.unwrap();
-        let removal = v1::RemoveStoredRequest {
-            kind: v1::StoredKind::Script.into(),
-            key: Sha256Digest::of(&lock).to_string(),
-        };
+        let removal = v1::RemoveStoredRequest { kind: v1::StoredKind::Script.into(), key: digest(&lock) };
         store.remove_stored(removal).await.unwrap();
         let kind = v1::StoredKind::Artifact.into();
         let left = store.list_stored(v1::ListStoredRequest { kind, ..Default::default() }).await;
@@ -146,16 +124,12 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
 async fn uploads_at_once_stay_within_the_quota() {
     const UPLOADS: u8 = 16;
     const STORED_MAX: usize = 3;
-    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
     let script = |number: u8| [countdown(3), vec![number; 8192]].concat();
     let most = STORED_MAX * script(0).len();
-    let server = start(&issuer, &data, &format!("[quotas]\nstored_bytes_max = {most}\n"));
+    let (issuer, _data, server) = serving_tenants(&format!("[quotas]\nstored_bytes_max = {most}\n"));
     for round in 0..8 {
-        let tenant = Tenant::connect(&server, &issuer, &format!("round-{round}")).await;
-        let uploads = (0..UPLOADS).map(|number| {
-            let mut tenant = tenant.clone();
-            async move { tenant.upload(&script(number)).await.is_ok() }
-        });
+        let tenant = tenant(&server, &issuer, &format!("round-{round}")).await;
+        let uploads = (0..UPLOADS).map(async |number| tenant.upload(&script(number)).await.is_ok());
         let stored = futures_util::future::join_all(uploads).await;
         let stored = stored.into_iter().filter(|is_stored| *is_stored).count();
         assert!((1..=STORED_MAX).contains(&stored), "{stored} in round {round}");
@@ -163,7 +137,7 @@ async fn uploads_at_once_stay_within_the_quota() {
 }
 
 /// What tenant `b` gets and is charged for its own scripts, and gets for `others`; no times and run names.
-async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) -> String {
+async fn heard(server: &Server, b: &mut Client, own: [&[u8]; 2], others: &[u8]) -> String {
     let paid = || {
         let reported = server.get("/metrics");
         let lines =
@@ -173,14 +147,14 @@ async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) 
     };
     let before = paid();
     let [run, private] = own;
-    let mut ran = b.run(stored(run, &[], Tier::Auto)).await.unwrap();
+    let mut ran = b.execute(stored(run, &[], Tier::Auto)).await.unwrap();
     (ran.execution_id, ran.timings, ran.sample_salt) = Default::default();
     let mut verified = b.verify(with_witness(private)).await.unwrap();
     (verified.execution_id, verified.timings, verified.sample_salt) = Default::default();
-    let script_sha256 = [run, private, others].map(|elf| Sha256Digest::of(elf).to_string()).to_vec();
+    let script_sha256 = [run, private, others].map(digest).to_vec();
     let missing = v1::FindMissingRequest { script_sha256 };
     let missing = b.compiler.find_missing(missing).await.unwrap().into_inner();
-    let refused = b.run(stored(others, &[], Tier::Auto)).await.unwrap_err();
+    let refused = b.execute(stored(others, &[], Tier::Auto)).await.unwrap_err();
     let profiled = b.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     let mut profiled: Vec<_> = profiled.scripts.into_iter().map(|one| one.script).collect();
     profiled.sort();
@@ -194,33 +168,26 @@ async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) 
 }
 
 /// All requests of a tenant about `script` and its hash, which is also `b`'s, and about its own program.
-async fn asks_for_all(server: &Server, token: &str, a: &mut Tenant, script: &[u8], own: &[u8]) {
-    let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
-    for file in &set.file {
-        let services =
-            file.service.iter().flat_map(|service| service.method.iter().map(move |one| (service, one)));
-        for (service, method) in services {
-            let path = format!("{}.{}/{}", file.package(), service.name(), method.name());
-            call(&plain(server).await, &path, &bearer(token), None).await;
-        }
+async fn asks_for_all(server: &Server, token: &str, a: &mut Client, script: &[u8], own: &[u8]) {
+    for method in methods() {
+        call(&plain(server).await, &method, &bearer(token), None).await;
     }
     for elf in [script, own] {
         a.upload(elf).await.unwrap();
         let artifact_key = a.compile(elf).await.unwrap().artifact_key;
-        let script_sha256 = Sha256Digest::of(elf).to_string();
-        let request = v1::LearnRequest { script_sha256: script_sha256.clone(), ..Default::default() };
+        let request = v1::LearnRequest { script_sha256: digest(elf), ..Default::default() };
         let _ = a.learn(request).await;
         a.compiler.get_artifact(v1::GetArtifactRequest { artifact_key }).await.unwrap();
-        a.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await.unwrap();
+        a.script(elf).await.unwrap();
         for tier in [Tier::Auto, Tier::Native, Tier::Interpreter] {
-            a.run(stored(elf, &[], tier)).await.unwrap();
+            a.execute(stored(elf, &[], tier)).await.unwrap();
         }
-        a.run(inline(elf, &["1"], Tier::Auto)).await.unwrap();
+        a.execute(inline(elf, &["1"], Tier::Auto)).await.unwrap();
         for _ in 0..3 {
             a.verify(with_witness(elf)).await.unwrap();
         }
     }
-    a.run(inline(&elf(&[0]), &[], Tier::Auto)).await.unwrap();
+    a.execute(inline(&elf(&[0]), &[], Tier::Auto)).await.unwrap();
     let profiles = a.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     assert!(!profiles.scripts.is_empty());
 }
@@ -251,14 +218,14 @@ fn holds<const N: usize>(pid: u32, marks: &[Vec<u8>; N]) -> [bool; N] {
 
 /// Runs a new tenant's endless program under the shared lock; asserts that its worker has none of `marks`,
 /// which belong to others.
-async fn assert_worker_is_own(server: &Server, tenant: Tenant, marks: [i32; 3]) {
+async fn assert_worker_is_own(server: &Server, tenant: Client, marks: [i32; 3]) {
     const OWN: i32 = 9;
     // A jump to itself before its mark.
     let endless = elf(&[0x6f, li(6, OWN), li(10, 0), li(17, 93), 0x73]);
     let (max_cycles, deadline_ms) = (Some(1_000_000_000_000), Some(50_000));
     let limits = v1::RunLimits { max_cycles, deadline_ms, ..Default::default() };
     let request = v1::VerifyTransactionRequest { limits: Some(limits), ..with_witness(&endless) };
-    let call = tokio::spawn(async move { tenant.clone().verify(request).await });
+    let call = tokio::spawn(async move { tenant.verify(request).await });
     let pid = server.busy_worker("antares-run-worker");
     let [a, b, c] = marks;
     let found = holds(pid, &[OWN, a, b, c].map(mark));
@@ -269,34 +236,30 @@ async fn assert_worker_is_own(server: &Server, tenant: Tenant, marks: [i32; 3]) 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_one_tenant_asks_changes_nothing_for_another() {
     for tenants in ["", "[tenants]\nisolation = \"code\"\n"] {
-        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
-        let server = start(&issuer, &data, tenants);
-        let mut a = Tenant::connect(&server, &issuer, "a").await;
-        let mut b = Tenant::connect(&server, &issuer, "b").await;
+        let (issuer, _data, server) = serving_tenants(tenants);
+        let mut a = tenant(&server, &issuer, "a").await;
+        let mut b = tenant(&server, &issuer, "b").await;
         let (run, private, others) = (countdown(1), countdown(2), countdown(3));
         b.upload(&run).await.unwrap();
         b.compile(&run).await.unwrap();
         // Until all is native and no hints are new.
-        let (mut first, end) = (String::new(), Instant::now() + PATIENCE);
-        loop {
-            assert!(Instant::now() < end, "{first}");
-            let next = heard(&server, &mut b, [&run, &private], &others).await;
-            if next == first && !next.contains("why:") && !next.contains("Baseline") {
-                break;
-            }
-            first = next;
-        }
+        let mut first = String::new();
+        eventually("all is native", async || {
+            let last = std::mem::replace(&mut first, heard(&server, &mut b, [&run, &private], &others).await);
+            first == last && !first.contains("why:") && !first.contains("Baseline")
+        })
+        .await;
         let token = issuer.sign(&claims("all/a", |_| {}));
         asks_for_all(&server, &token, &mut a, &run, &others).await;
         let second = heard(&server, &mut b, [&run, &private], &others).await;
         assert_eq!(first, second, "{tenants}");
-        let (private_to_a, end) = (countdown(5), Instant::now() + PATIENCE);
-        // Until one of its own workers is idle with the native code.
-        while why(&a.verify(with_witness(&private_to_a)).await.unwrap(), &private_to_a).is_some() {
-            assert!(Instant::now() < end, "it stays interpreted");
-        }
+        let private_to_a = countdown(5);
+        eventually("one of its own workers is idle with the native code", async || {
+            why(&a.verify(with_witness(&private_to_a)).await.unwrap(), &private_to_a).is_none()
+        })
+        .await;
         // This tenant needs only the lock, which every other worker has.
-        let new = Tenant::connect(&server, &issuer, "c").await;
+        let new = tenant(&server, &issuer, "c").await;
         assert_worker_is_own(&server, new, [2, 3, 5]).await;
     }
 }

@@ -3,11 +3,11 @@
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use antares_client::{Script, v1};
-use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Outcome, Tier};
+use antares_proto::v1::{CacheUse, GetArtifactRequest, Outcome, Tier};
 use antares_tests::{guests, s3};
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -15,7 +15,8 @@ use tempfile::TempDir;
 use crate::{
     client::{Client, exit_code, inline},
     neighbours::{Maker, Proxy, S3},
-    server::{BUSY_TICKS, PATIENCE, Server, processor_ticks, signal, until},
+    server::{BUSY_TICKS, PATIENCE, Server, eventually, found, processor_ticks, signal, until},
+    tiers::is_written,
 };
 
 /// Total number of clients that request the same script at once.
@@ -33,7 +34,7 @@ fn in_folder(folder: &TempDir) -> String {
 }
 
 fn compiler(data: &TempDir, sections: &str) -> Server {
-    Server::start_program("antares-compiler-svc", &[], data, sections)
+    Server::start_program("antares-compiler-svc", data, sections)
 }
 
 fn runner_sections(compilers: &[String]) -> String {
@@ -45,18 +46,12 @@ fn runner_sections(compilers: &[String]) -> String {
 }
 
 fn runner(data: &TempDir, compilers: &[String]) -> Server {
-    Server::start_program("antares-runner-svc", &[], data, &runner_sections(compilers))
+    Server::start_program("antares-runner-svc", data, &runner_sections(compilers))
 }
 
 fn compiles(compilers: &[Server]) -> f64 {
-    let done = |server: &Server| {
-        ["antares_compiles_total", "antares_baseline_compiles_total"]
-            .map(|name| server.metric(&format!("{name}{{result=\"done\"}}")))
-    };
-    let [full, baseline] =
-        compilers.iter().map(done).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-    assert!(full <= baseline.max(full), "{full} {baseline}");
-    full.max(baseline)
+    let done = |name| compilers.iter().map(|server| server.result(name, "done")).sum::<f64>();
+    done("compiles_total").max(done("baseline_compiles_total"))
 }
 
 fn folders<const N: usize>() -> [TempDir; N] {
@@ -78,7 +73,7 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
         let elf = guests::bytes(name).unwrap();
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..CLIENTS {
-            let (mut client, elf) = (clients[number % 2].clone(), elf.clone());
+            let (client, elf) = (clients[number % 2].clone(), elf.clone());
             calls.spawn(async move { client.execute(inline(&elf, &["5"], Tier::Native)).await.unwrap() });
         }
         while let Some(answer) = calls.join_next().await {
@@ -115,26 +110,20 @@ async fn a_thousand_calls(runner: &Server, elf: &Bytes) {
 
 /// Kills the process that compiles: its worker, or the whole server. Returns the server's index.
 async fn kill_the_leader(compilers: &mut [Server], is_whole_server: bool) -> usize {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < end, "nobody compiles");
-        let leader = compilers.iter().enumerate().find_map(|(at, server)| {
+    let leader = async || {
+        compilers.iter().enumerate().find_map(|(at, server)| {
             let (_, workers) = server.family();
             let worker = workers.into_iter().find(|pid| processor_ticks(*pid) >= BUSY_TICKS)?;
             Some((at, worker))
-        });
-        match leader {
-            Some((at, _)) if is_whole_server => {
-                compilers[at].kill();
-                return at;
-            }
-            Some((at, worker)) => {
-                signal("-KILL", worker);
-                return at;
-            }
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
+        })
+    };
+    let (at, worker) = found("somebody compiles", leader).await;
+    if is_whole_server {
+        compilers[at].kill();
+    } else {
+        signal("-KILL", worker);
     }
+    at
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +139,7 @@ async fn a_thousand_clients_whose_compile_is_killed_make_one_more() {
             tokio::join!(kill_the_leader(&mut compilers, is_whole_server), a_thousand_calls(&runner, &elf));
         let living = compilers.iter().enumerate().filter(|(at, _)| !is_whole_server || *at != leader);
         let counts = living.fold([0.0; 2], |[done, lost], (_, server)| {
-            let of = |result| server.metric(&format!("antares_compiles_total{{result=\"{result}\"}}"));
+            let of = |result| server.result("compiles_total", result);
             [done + of("done"), lost + of("worker_lost")]
         });
         assert_eq!(counts, if is_whole_server { [1.0, 0.0] } else { [1.0, 1.0] }, "{is_whole_server}");
@@ -164,35 +153,47 @@ fn variant(elf: &[u8], round: u64, number: u64) -> Vec<u8> {
 
 /// Returns when a compiler acknowledges the artifact of `elf`.
 async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
-    let started = Instant::now();
-    for address in addresses.iter().cycle() {
-        assert!(started.elapsed() < PATIENCE, "no compiler answers");
-        let Ok(mut client) = Client::connect_to(address).await else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        };
-        let request = CompileRequest {
-            script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
-            ..CompileRequest::default()
-        };
+    let mut addresses = addresses.iter().cycle();
+    let compile = async || {
+        let client = Client::connect_to(addresses.next()?).await.ok()?;
         // As documented: uploads what is missing, and retries if the server is busy or gone.
-        if client.upload(elf).await.is_ok()
-            && let Ok(compiled) = client.compiler.compile(request).await
-        {
-            return compiled.into_inner().artifact_key;
-        }
-    }
-    unreachable!("a cycle has no end")
+        client.upload(elf).await.ok()?;
+        client.compile(elf).await.ok()
+    };
+    found("a compiler answers", compile).await.artifact_key
 }
 
-/// Three compilers and four runners behind a proxy, each of which can be stopped and restarted.
+/// A process of a cluster.
+struct Member {
+    program: &'static str,
+    data: TempDir,
+    sections: String,
+    address: String,
+    server: Option<Server>,
+}
+
+impl Member {
+    fn start(program: &'static str, sections: &str, environment: &str) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        std::fs::write(data.path().join("environment"), environment).unwrap();
+        let server = Server::start_program(program, &data, sections);
+        let (address, sections) = (server.address.clone(), sections.to_owned());
+        Self { program, data, sections, address, server: Some(server) }
+    }
+
+    /// Starts again at its address.
+    fn revive(&mut self) {
+        self.server = Some(Server::start_at(self.program, &self.address, &self.data, &self.sections));
+    }
+}
+
+fn addresses(members: &[Member]) -> Vec<String> {
+    members.iter().map(|member| member.address.clone()).collect()
+}
+
+/// Three compilers, and four runners behind a proxy, each of which can be stopped and restarted.
 struct Cluster {
-    compilers: Vec<Option<Server>>,
-    runners: Vec<Option<Server>>,
-    compiler_addresses: Vec<String>,
-    runner_addresses: Vec<String>,
-    data: [TempDir; 7],
-    sections: [String; 2],
+    members: Vec<Member>,
     _proxy: Option<Proxy>,
     client: antares_client::Client,
 }
@@ -200,49 +201,16 @@ struct Cluster {
 impl Cluster {
     /// With a shared tier at `url`; `environment` is the compilers'.
     fn start(url: &str, environment: &str) -> Self {
-        let data = folders::<7>();
-        for data in &data[..3] {
-            std::fs::write(data.path().join("environment"), environment).unwrap();
-        }
-        let address = |servers: &[Option<Server>]| -> Vec<String> {
-            servers.iter().flatten().map(|server| server.address.clone()).collect()
-        };
-        let ours = shared(url);
-        let compilers: Vec<_> = data[..3].iter().map(|data| Some(compiler(data, &ours))).collect();
-        let compiler_addresses = address(&compilers);
-        let runners: Vec<_> = data[3..].iter().map(|data| Some(runner(data, &compiler_addresses))).collect();
-        let runner_addresses = address(&runners);
-        let proxy = Proxy::start(&runner_addresses);
-        let ends = proxy.as_ref().map_or(runner_addresses.clone(), |proxy| vec![proxy.address.clone()]);
+        let compiler = |_| Member::start("antares-compiler-svc", &shared(url), environment);
+        let mut members: Vec<_> = (0..3).map(compiler).collect();
+        let sections = runner_sections(&addresses(&members));
+        members.extend((0..4).map(|_| Member::start("antares-runner-svc", &sections, "")));
+        let runners = addresses(&members[3..]);
+        let proxy = Proxy::start(&runners);
+        let ends = proxy.as_ref().map_or(runners, |proxy| vec![proxy.address.clone()]);
         let urls = ends.iter().map(|address| format!("http://{address}"));
         let client = antares_client::Client::builder().servers(urls).deadline(PATIENCE).build().unwrap();
-        let sections = [ours, runner_sections(&compiler_addresses)];
-        Self {
-            compilers,
-            runners,
-            compiler_addresses,
-            runner_addresses,
-            data,
-            sections,
-            _proxy: proxy,
-            client,
-        }
-    }
-
-    /// The slot of member `number`: compilers first.
-    fn member(&mut self, number: usize) -> &mut Option<Server> {
-        if number < 3 { &mut self.compilers[number] } else { &mut self.runners[number - 3] }
-    }
-
-    /// Restarts member `number` at its address.
-    fn revive(&mut self, number: usize) {
-        let (program, address, sections) = if number < 3 {
-            ("antares-compiler-svc", &self.compiler_addresses[number], &self.sections[0])
-        } else {
-            ("antares-runner-svc", &self.runner_addresses[number - 3], &self.sections[1])
-        };
-        let server = Server::start_at(program, address, &self.data[number], sections);
-        *self.member(number) = Some(server);
+        Self { members, _proxy: proxy, client }
     }
 }
 
@@ -260,20 +228,19 @@ async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64
     for round in 0..rounds {
         meanwhile(round);
         let victim = usize::try_from(round % 7).unwrap();
-        let (client, addresses) = (cluster.client.clone(), cluster.compiler_addresses.clone());
+        let (client, addresses) = (cluster.client.clone(), addresses(&cluster.members[..3]));
         let calls = (0..8).map(|number| call(&client, variant(&elf, round, number), number % 7 + 1));
         let kill = async {
             tokio::time::sleep(Duration::from_millis(round * 7 % 40)).await;
             // SIGKILL, at any moment.
-            drop(cluster.member(victim).take());
+            drop(cluster.members[victim].server.take());
         };
         let new = variant(&elf, round, 1_000);
         let ((), _, key) =
             tokio::join!(kill, futures_util::future::join_all(calls), acknowledged(&addresses, &new));
         kept.push((new, key));
-        cluster.revive(victim);
+        cluster.members[victim].revive();
     }
-    println!("{} calls over {rounds} kills of 3 compilers and 4 runners, all answered", rounds * 8);
     meanwhile(u64::MAX);
     nothing_is_lost(&cluster, url, environment, &kept).await;
 }
@@ -282,26 +249,18 @@ async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64
 async fn nothing_is_lost(cluster: &Cluster, url: &str, environment: &str, kept: &[(Vec<u8>, String)]) {
     // A compiler that alone has an artifact on its disk shares it on request.
     for (elf, key) in kept {
-        for address in &cluster.compiler_addresses {
-            let mut client = Client::connect_to(address).await.unwrap();
+        for member in &cluster.members[..3] {
+            let mut client = Client::connect_to(&member.address).await.unwrap();
             client.upload(elf).await.unwrap();
             let request = GetArtifactRequest { artifact_key: key.clone() };
             let _ = client.compiler.get_artifact(request).await;
         }
     }
-    for survivor in cluster.compilers.iter().flatten() {
-        until("all is written", || survivor.metric("antares_tier_writes_waiting") == 0.0);
-    }
-    let data = tempfile::tempdir().unwrap();
-    std::fs::write(data.path().join("environment"), environment).unwrap();
-    let fresh = compiler(&data, &shared(url));
-    let mut client = Client::connect(&fresh).await;
+    cluster.members[..3].iter().filter_map(|member| member.server.as_ref()).for_each(is_written);
+    let fresh = Member::start("antares-compiler-svc", &shared(url), environment);
+    let client = Client::connect_to(&fresh.address).await.unwrap();
     for (elf, key) in kept {
-        let request = CompileRequest {
-            script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
-            ..CompileRequest::default()
-        };
-        let found = client.compiler.compile(request).await.unwrap().into_inner();
+        let found = client.compile(elf).await.unwrap();
         assert_eq!((found.cache(), found.compile_ms, &found.artifact_key), (CacheUse::Hit, 0, key));
     }
 }
@@ -354,17 +313,12 @@ async fn a_rolling_restart_fails_no_call() {
     let restarts = async {
         for number in 0..7 {
             let before = calls.load(Relaxed);
-            let server = cluster.member(number).take().unwrap();
+            let server = cluster.members[number].server.take().unwrap();
             assert_eq!(tokio::task::spawn_blocking(|| server.stop()).await.unwrap(), Some(0));
-            tokio::task::block_in_place(|| cluster.revive(number));
-            let end = Instant::now() + PATIENCE;
-            while calls.load(Relaxed) < before + 50 {
-                assert!(Instant::now() < end, "calls go on");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            tokio::task::block_in_place(|| cluster.members[number].revive());
+            eventually("calls go on", async || calls.load(Relaxed) >= before + 50).await;
         }
         is_over.store(true, Relaxed);
     };
     tokio::join!(restarts, futures_util::future::join_all(load));
-    println!("{} calls over 7 restarts, none failed", calls.into_inner());
 }

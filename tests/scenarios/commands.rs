@@ -1,19 +1,14 @@
 //! `antares serve` and the commands for servers, as processes.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path};
 
 use antares_chain::exits;
-use antares_pool::worker_path;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    server::{Server, until},
-    tls::{antares, stderr},
+    server::{self, Server, alone, ended, started, until},
+    tls::antares,
 };
 
 /// The smallest script, as a file.
@@ -23,15 +18,9 @@ fn script(data: &TempDir) -> String {
     path.display().to_string()
 }
 
-/// Exit status, and both outputs.
-fn ended(output: &Output) -> (Option<i32>, String) {
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(output))
-}
-
 /// `antares` without a server.
-fn alone(words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    ended(&command.args(words).env_remove("ANTARES_SERVER").output().unwrap())
+fn command(words: &[&str]) -> (Option<i32>, String) {
+    ended(&mut server::antares(words))
 }
 
 #[test]
@@ -40,9 +29,9 @@ fn a_server_lives_from_start_to_sigterm() {
     let (server, log) = Server::start_logged(&data, "");
     let file = script(&data);
     let run = |tier: &str| -> Value {
-        let output = antares(&server.address, &["run", &file, "--json", "--tier", tier]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        let (status, said) = ended(&mut antares(&server.address, &["run", &file, "--json", "--tier", tier]));
+        assert_eq!(status, Some(0), "{said}");
+        serde_json::from_str(said.lines().next().unwrap()).unwrap()
     };
     let [first, second, interpreted] = ["native", "native", "interpreter"].map(run);
     assert_eq!((&first["outcome"], &first["cache"]), (&"exit".into(), &"miss".into()), "{first}");
@@ -56,8 +45,7 @@ fn a_server_lives_from_start_to_sigterm() {
     for name in ["version", "revision", "engine"] {
         assert!(info.contains(&format!("{name}={}", line[name])), "{name} of {line} is not in {info}");
     }
-    let show =
-        |words: &[&str]| ended(&antares(&server.address, &[&["profile"], words].concat()).output().unwrap());
+    let show = |words: &[&str]| ended(&mut antares(&server.address, &[&["profile"], words].concat()));
     let (status, table) = show(&[]);
     let cycles = 3 * first["cycles"].as_u64().unwrap();
     assert!(status == Some(0) && table.starts_with(&format!("{cycles} cycles of all runs")), "{table}");
@@ -79,7 +67,7 @@ fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
         ("[listen]\nspeed = \"high\"\n", &["speed"]),
     ] {
         fs::write(&path, text).unwrap();
-        let (status, said) = alone(&["serve", "--check-config", "--config", path.to_str().unwrap()]);
+        let (status, said) = command(&["serve", "--check-config", "--config", path.to_str().unwrap()]);
         assert!(status == Some(2) && reported.iter().all(|word| said.contains(word)), "{said}");
     }
 }
@@ -88,7 +76,7 @@ fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
 fn doctor(folder: &Path, sections: &str, layer: &str) -> Vec<String> {
     let config = folder.join("doctor.toml");
     fs::write(&config, sections).unwrap();
-    let (status, text) = alone(&["doctor", "--config", config.to_str().unwrap()]);
+    let (status, text) = command(&["doctor", "--config", config.to_str().unwrap()]);
     // Required layers may be missing on this machine.
     assert!(matches!(status, Some(0 | 1)), "{text}");
     let of_layer = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(layer));
@@ -117,27 +105,24 @@ fn doctor_tries_what_the_configuration_asks_for() {
     assert_eq!(lines("[runner]\ncompiler_url = \"http://compiler:50051\"\n").len(), 2);
     let wrong = folder.path().join("doctor.toml");
     fs::write(&wrong, "[sandbox]\ncgroup = \"relative\"\n").unwrap();
-    assert_eq!(alone(&["doctor", "--config", wrong.to_str().unwrap()]).0, Some(2));
+    assert_eq!(command(&["doctor", "--config", wrong.to_str().unwrap()]).0, Some(2));
 }
 
 #[test]
 fn a_server_of_another_kind_is_reported() {
-    let data = tempfile::tempdir().unwrap();
-    let compiler = Server::start_program("antares-compiler-svc", &[], &data, "");
-    let (status, said) = ended(&antares(&compiler.address, &["run", &script(&data)]).output().unwrap());
+    let (data, compiler) = alone("antares-compiler-svc", "");
+    let (status, said) = ended(&mut antares(&compiler.address, &["run", &script(&data)]));
     let reported = "is a compiler service alone; this needs the address of a runner service";
     assert!(status == Some(3) && said.contains(reported), "{said}");
 }
 
 #[test]
 fn a_server_can_be_asked_about_itself() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, file) = (Server::start(&data), script(&data));
+    let (data, server) = started("");
+    let file = script(&data);
     let ask = |words: &[&str], expected: i32| {
         // The variable selects the server.
-        let mut command = Command::new(worker_path("antares").unwrap());
-        let (status, text) =
-            ended(&command.args(words).env("ANTARES_SERVER", &server.address).output().unwrap());
+        let (status, text) = ended(server::antares(words).env("ANTARES_SERVER", &server.address));
         assert_eq!(status, Some(expected), "{words:?}: {text}");
         text
     };
@@ -163,7 +148,7 @@ fn a_server_can_be_asked_about_itself() {
     let text = ask(&["capabilities"], 0);
     assert!(text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
     assert!(ask(&["top", digest], 0).contains("function"));
-    assert_eq!(alone(&["ls"]).0, Some(2), "no server is named");
+    assert_eq!(command(&["ls"]).0, Some(2), "no server is named");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -171,11 +156,9 @@ fn a_server_can_be_asked_about_itself() {
 fn failed_calls_are_logged_with_their_particulars() {
     let data = tempfile::tempdir().unwrap();
     let (server, log) = Server::start_logged(&data, "");
-    let words = ["profile", &"0".repeat(64)];
-    assert_eq!(antares(&server.address, &words).output().unwrap().status.code(), Some(3));
+    assert_eq!(ended(&mut antares(&server.address, &["profile", &"0".repeat(64)])).0, Some(3));
     // The first call sends the digest, which the server does not have.
-    let run = antares(&server.address, &["run", &script(&data)]).output().unwrap();
-    assert_eq!(run.status.code(), Some(0));
+    assert_eq!(ended(&mut antares(&server.address, &["run", &script(&data)])).0, Some(0));
     let line = |reason: &str| {
         let log = fs::read_to_string(&log).unwrap();
         log.lines().find(|line| line.contains("call done") && line.contains(reason)).map(str::to_owned)

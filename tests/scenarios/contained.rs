@@ -11,7 +11,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
     client::{Client, serving, stored},
-    failing::workers,
+    failing::with_failing_workers,
     server::Server,
 };
 
@@ -95,7 +95,7 @@ pub(crate) fn spoil_claiming(
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_that_were_left_out_cost_one_run() {
     let elf = guests::assemble(STRAY).unwrap();
-    let (data, server, mut client) = serving(SECTIONS).await;
+    let (data, server, client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     let right = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
     let verdict = right.verdict.unwrap();
@@ -103,7 +103,7 @@ async fn checks_that_were_left_out_cost_one_run() {
     server.stop();
     spoil(&data, &elf, leave_checks_out);
     let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let wrong = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
     assert_eq!(wrong.verdict.unwrap().outcome(), Outcome::SandboxViolation);
     assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
@@ -119,11 +119,9 @@ async fn checks_that_were_left_out_cost_one_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_optimiser_only_claims_is_compiled_without_it() {
-    let (data, workers) = (tempfile::tempdir().unwrap(), workers());
-    let folder = format!("ANTARES_WORKER_DIR={}", workers.path().display());
-    std::fs::write(data.path().join("environment"), folder).unwrap();
+    let (data, _workers) = with_failing_workers();
     let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let elf = [&guests::assemble(STRAY).unwrap()[..], b"proved"].concat();
     client.upload(&elf).await.unwrap();
     // The native tier still works, with the check of the stray address.

@@ -5,12 +5,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use antares_abi::Sha256Digest;
 use antares_chain::{Chain, TestNode, exits};
-use antares_pool::worker_path;
 use antares_tests::{
     guests::{self, debugger_examples},
     s3,
@@ -18,7 +15,11 @@ use antares_tests::{
 use ckb_types::packed::OutPoint;
 use tempfile::TempDir;
 
-use crate::server::{Server, until};
+use crate::{
+    client::digest,
+    server::{Server, antares, ended},
+    tiers::is_written,
+};
 
 /// Prefixes of documented commands that do not run here, with reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -105,8 +106,7 @@ impl Place {
         fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
         fs::write(path("index.js.map"), r#"{"version": 3, "sources": [], "mappings": ""}"#).unwrap();
         fs::write(path("empty"), "").unwrap();
-        let (digest, transaction) =
-            (Sha256Digest::of(&elf).to_string(), debugger_examples().unwrap().join("mock_tx.json"));
+        let (digest, transaction) = (digest(&elf), debugger_examples().unwrap().join("mock_tx.json"));
         fs::write(path("bare.json"), bare).unwrap();
         Self { folder, _data: data, server, digest, transaction, node, hash }
     }
@@ -142,16 +142,9 @@ impl Place {
 
     /// Runs `antares` with the arguments of `command`.
     fn run(&self, command: &str) -> (Option<i32>, String) {
-        let output = Command::new(worker_path("antares").unwrap())
-            .args(self.fill(command))
-            .current_dir(self.folder.path())
-            .envs(s3::environment())
-            .env("XDG_CACHE_HOME", self.folder.path().join("kept"))
-            .env_remove("ANTARES_SERVER")
-            .output()
-            .unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+        let mut antares = antares(&[]);
+        antares.args(self.fill(command)).current_dir(self.folder.path()).env_remove("ANTARES_CACHE");
+        ended(antares.env("XDG_CACHE_HOME", self.folder.path().join("kept")))
     }
 }
 
@@ -270,7 +263,7 @@ fn every_form_does_what_its_status_says() {
             "antares {example}: {status:?}\n{said}"
         );
         // A command may request what the previous one uploaded or compiled.
-        until("all is written", || place.server.metric("antares_tier_writes_waiting") == 0.0);
+        is_written(&place.server);
     }
     assert_eq!(place.run("admin drain --server SERVER").0, Some(0));
     let mut server = place.server;

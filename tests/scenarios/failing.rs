@@ -3,16 +3,15 @@
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
-use antares_abi::Sha256Digest;
 use antares_pool::worker_path;
-use antares_proto::v1::{CompileRequest, Tier};
+use antares_proto::v1::Tier;
 use antares_tests::guests;
 use serde_json::Value;
 use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    client::{Client, exit_code, reason, stored},
+    client::{Client, exit_code, is, stored},
     contained::CONSTANT,
     server::{Server, until},
 };
@@ -21,36 +20,40 @@ use crate::{
 const TRANSACTION: &str = include_str!("../../cli/tests/transaction.json");
 
 /// A folder with a compile worker that fails.
-pub(crate) fn workers() -> TempDir {
+fn workers() -> TempDir {
     let workers = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_failing-compiler"), workers.path().join("antares-compile-worker")).unwrap();
     workers
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_compile_that_failed_is_not_tried_again_and_the_baseline_stays() {
+/// A folder for a server that has these workers.
+pub(crate) fn with_failing_workers() -> (TempDir, TempDir) {
     let (data, workers) = (tempfile::tempdir().unwrap(), workers());
     let folder = format!("ANTARES_WORKER_DIR={}", workers.path().display());
     fs::write(data.path().join("environment"), folder).unwrap();
+    (data, workers)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compile_that_failed_is_not_tried_again_and_the_baseline_stays() {
+    let (data, _workers) = with_failing_workers();
     let elf = guests::assemble(CONSTANT).unwrap();
-    let script_sha256 = Sha256Digest::of(&elf).to_string();
     for process in 0..2 {
         let server = Server::start(&data);
-        let mut client = Client::connect(&server).await;
+        let client = Client::connect(&server).await;
         client.upload(&elf).await.unwrap();
         let run = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
         assert_eq!((exit_code(&run), run.fallback.as_str()), (Some(77), ""));
         // After the baseline's.
         let withheld = || server.metric("antares_compiles_withheld_total");
-        let failed = || server.metric("antares_compiles_total{result=\"failed\"}");
+        let failed = || server.result("compiles_total", "failed");
         let tried = f64::from(1 - process);
         until("the full compile has failed or was withheld", || {
             failed() == tried && withheld() >= 1.0 - tried
         });
         let refused = async || {
-            let request = CompileRequest { script_sha256: script_sha256.clone(), ..Default::default() };
-            let status = client.compiler.clone().compile(request).await.unwrap_err();
-            assert_eq!((status.code(), reason(&status).as_str()), (Code::Internal, "COMPILE_FAILED"));
+            let status = client.compile(&elf).await.unwrap_err();
+            is(&status, Code::Internal, "COMPILE_FAILED");
             assert!(status.message().contains("does not want to"), "{status}");
         };
         // This call may join the failed compile, which is counted before it is remembered.

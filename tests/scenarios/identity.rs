@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use antares_proto::{FILE_DESCRIPTOR_SET, v1};
@@ -26,49 +26,35 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
-    client::reason,
-    server::{PATIENCE, Server},
+    client::{Client, inline, is, of_tenant, reason},
+    server::{Server, eventually, until},
     tls::section,
 };
 
 const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
-/// Every call, and the role that may make it. A new call needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 33] = [
-    ("antares.v1.CompilerService/Upload", Some("upload")),
-    ("antares.v1.CompilerService/QueryUpload", Some("upload")),
-    ("antares.v1.CompilerService/FindMissing", Some("upload")),
-    ("antares.v1.CompilerService/Compile", Some("compile")),
-    ("antares.v1.CompilerService/GetArtifact", Some("compile")),
-    ("antares.v1.CompilerService/GetScript", Some("compile")),
-    ("antares.v1.CompilerService/Learn", Some("compile")),
-    ("antares.v1.CompilerService/GetCapabilities", None),
-    ("antares.v1.CompilerService/ExplainArtifact", Some("compile")),
-    ("antares.v1.OperationService/StartCompile", Some("compile")),
-    ("antares.v1.OperationService/GetOperation", Some("compile")),
-    ("antares.v1.OperationService/WaitOperation", Some("compile")),
-    ("antares.v1.OperationService/CancelOperation", Some("compile")),
-    ("antares.v1.OperationService/ListOperations", Some("compile")),
-    ("antares.v1.AdminService/Drain", Some("admin")),
-    ("antares.v1.AdminService/Revoke", Some("admin")),
-    ("antares.v1.AdminService/SetLogFilter", Some("admin")),
-    ("antares.v1.StoreService/ListStored", Some("admin")),
-    ("antares.v1.StoreService/RemoveStored", Some("admin")),
-    ("antares.v1.StoreService/PinStored", Some("admin")),
-    ("antares.v1.RunnerService/Execute", Some("execute")),
-    ("antares.v1.RunnerService/ExecuteBatch", Some("execute")),
-    ("antares.v1.RunnerService/ExecuteSession", Some("execute")),
-    ("antares.v1.RunnerService/VerifyTransaction", Some("execute")),
-    ("antares.v1.RunnerService/VerifyBatch", Some("execute")),
-    ("antares.v1.RunnerService/VerifySession", Some("execute")),
-    ("antares.v1.RunnerService/GetCapabilities", None),
-    ("antares.v1.ProfileService/ListProfiles", Some("profile")),
-    ("antares.v1.ProfileService/GetProfile", Some("profile")),
-    ("antares.v1.ProfileService/TopFunctions", Some("profile")),
-    ("antares.v1.ProfileService/GetCallGraph", Some("profile")),
-    ("antares.v1.ProfileService/DiffProfiles", Some("profile")),
-    ("antares.v1.ProfileService/GetInsights", Some("profile")),
+pub(crate) const EXECUTE: &str = "antares.v1.RunnerService/Execute";
+
+/// Every call by service and the role that may make it. A new call needs a place here and in `roles.rs`.
+const CALLS: [(&str, Option<&str>, &str); 9] = [
+    ("Compiler", Some("upload"), "Upload QueryUpload FindMissing"),
+    ("Compiler", Some("compile"), "Compile GetArtifact GetScript Learn ExplainArtifact"),
+    ("Compiler", None, "GetCapabilities"),
+    ("Operation", Some("compile"), "StartCompile GetOperation WaitOperation CancelOperation ListOperations"),
+    ("Admin", Some("admin"), "Drain Revoke SetLogFilter"),
+    ("Store", Some("admin"), "ListStored RemoveStored PinStored"),
+    (
+        "Runner",
+        Some("execute"),
+        "Execute ExecuteBatch ExecuteSession VerifyTransaction VerifyBatch VerifySession",
+    ),
+    ("Runner", None, "GetCapabilities"),
+    (
+        "Profile",
+        Some("profile"),
+        "ListProfiles GetProfile TopFunctions GetCallGraph DiffProfiles GetInsights",
+    ),
 ];
 
 const ROLES: [&str; 5] = ["upload", "compile", "execute", "profile", "admin"];
@@ -181,27 +167,36 @@ pub(crate) fn bearer(token: &str) -> Vec<String> {
     vec![format!("Bearer {token}")]
 }
 
+/// Every call of the API, as in a path.
+pub(crate) fn methods() -> Vec<String> {
+    let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
+    let mut methods = Vec::new();
+    for file in &set.file {
+        for service in &file.service {
+            let of = |name| format!("{}.{}/{name}", file.package(), service.name());
+            methods.extend(service.method.iter().map(|method| of(method.name())));
+        }
+    }
+    methods
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_is_open_to_its_role_and_to_no_other() {
-    let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
-    let services = set.file.iter().flat_map(|file| file.service.iter().map(move |service| (file, service)));
-    let methods: Vec<String> = services
-        .flat_map(|(file, service)| {
-            service
-                .method
-                .iter()
-                .map(move |method| format!("{}.{}/{}", file.package(), service.name(), method.name()))
-        })
-        .collect();
+    let methods = methods();
+    let calls = CALLS.iter().flat_map(|(service, role, names)| {
+        let name = move |name| (format!("antares.v1.{service}Service/{name}"), *role);
+        names.split(' ').map(name)
+    });
+    let calls: Vec<_> = calls.collect();
     for method in &methods {
-        assert!(CALLS.iter().any(|(row, _)| row == method), "{method} has no row: who may call it?");
+        assert!(calls.iter().any(|(call, _)| call == method), "{method} has no row: who may call it?");
     }
-    assert_eq!(methods.len(), CALLS.len());
+    assert_eq!(methods.len(), calls.len());
 
     let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
     let server = Server::start_with(&data, &issuer.section());
     let channel = plain(&server).await;
-    for (method, role) in CALLS {
+    for (method, role) in &calls {
         for caller in ROLES {
             // It would end the server.
             if method.ends_with("/Drain") && caller == "admin" {
@@ -212,37 +207,28 @@ async fn every_call_is_open_to_its_role_and_to_no_other() {
             let may = role.is_none_or(|role| role == caller);
             assert_eq!(is_refused(&status), !may, "{caller} calls {method}: {status:?}");
             if !may {
-                assert_eq!(
-                    (status.code(), reason(&status).as_str()),
-                    (Code::PermissionDenied, "ROLE_MISSING")
-                );
+                is(&status, Code::PermissionDenied, "ROLE_MISSING");
             }
         }
         let status = call(&channel, method, &[], None).await;
-        assert_eq!((status.code(), reason(&status).as_str()), (Code::Unauthenticated, "CREDENTIALS_MISSING"));
+        is(&status, Code::Unauthenticated, "CREDENTIALS_MISSING");
     }
     // Probes have no credentials, and get only the status.
     let health = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await;
     assert!(health.is_ok(), "{health:?}");
-    for (method, expected) in [
-        ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Code::Unauthenticated),
-        ("antares.v1.RunnerService/Other", Code::Unauthenticated),
-    ] {
-        assert_eq!(call(&channel, method, &[], None).await.code(), expected, "{method}");
+    let reflection = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    for method in [reflection, "antares.v1.RunnerService/Other"] {
+        assert_eq!(call(&channel, method, &[], None).await.code(), Code::Unauthenticated, "{method}");
     }
 }
 
 /// Waits for a status.
 async fn becomes(channel: &Channel, token: &str, is_refused_then: bool) {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let status = call(channel, "antares.v1.RunnerService/Execute", &bearer(token), None).await;
-        if is_refused(&status) == is_refused_then {
-            return;
-        }
-        assert!(Instant::now() < end, "{status:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually("the caller is refused, or not", async || {
+        let status = call(channel, EXECUTE, &bearer(token), None).await;
+        is_refused(&status) == is_refused_then
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,41 +247,32 @@ async fn keys_of_tokens_are_renewed() {
     // Also for a token that was accepted before.
     becomes(&channel, &old, true).await;
     fs::write(issuer.file(), "{}").unwrap();
-    crate::server::until("the broken file is refused", || {
-        server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") > 0.0
-    });
+    until("the broken file is refused", || server.reloads("jwks", "failed") > 0.0);
     becomes(&channel, &new, false).await;
-}
-
-/// Runs in the profiles that the caller with `token` sees in the name of `tenant`.
-async fn runs_of(channel: &Channel, token: &str, tenant: Option<&str>) -> u64 {
-    let mut request = Request::new(v1::ListProfilesRequest::default());
-    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    if let Some(tenant) = tenant {
-        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
-    }
-    let mut client = v1::profile_service_client::ProfileServiceClient::new(channel.clone());
-    client.list_profiles(request).await.unwrap().into_inner().scripts.iter().map(|script| script.runs).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_who_was_proven_and_not_who_is_said() {
     let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
     let server = Server::start_with(&data, &issuer.section());
-    let channel = plain(&server).await;
-    let token = |subject| issuer.sign(&claims(subject, |_| {}));
+    let client = async |subject| Client::with_token(&server, &issuer.sign(&claims(subject, |_| {}))).await;
     let elf = antares_tests::guests::bytes("exit-imc").unwrap();
-    let mut request = Request::new(crate::client::inline(&elf, &[], v1::Tier::Interpreter));
-    request.metadata_mut().insert("authorization", format!("Bearer {}", token("user/one")).parse().unwrap());
-    request.metadata_mut().insert("antares-tenant", "two".parse().unwrap());
-    let mut runner = v1::runner_service_client::RunnerServiceClient::new(channel.clone());
-    runner.execute(request).await.unwrap();
+    let request = of_tenant("two", inline(&elf, &[], v1::Tier::Interpreter));
+    client("user/one").await.execute(request).await.unwrap();
     // The run is `one`'s, whatever it claimed; only callers that may act for others see another name.
-    assert_eq!(runs_of(&channel, &token("user/one"), None).await, 1);
-    assert_eq!(runs_of(&channel, &token("user/two"), None).await, 0);
-    assert_eq!(runs_of(&channel, &token("user/two"), Some("one")).await, 0);
-    assert_eq!(runs_of(&channel, &token("gateway"), Some("one")).await, 1);
-    assert_eq!(runs_of(&channel, &token("gateway"), Some("two")).await, 0);
+    for (subject, said, runs) in [
+        ("user/one", None, 1),
+        ("user/two", None, 0),
+        ("user/two", Some("one"), 0),
+        ("gateway", Some("one"), 1),
+        ("gateway", Some("two"), 0),
+    ] {
+        let request = v1::ListProfilesRequest::default();
+        let request = said.map_or(Request::new(request), |tenant| of_tenant(tenant, request));
+        let listed = client(subject).await.profiles.list_profiles(request).await.unwrap().into_inner();
+        let seen: u64 = listed.scripts.iter().map(|script| script.runs).sum();
+        assert_eq!(seen, runs, "{subject} as {said:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -331,4 +308,43 @@ pub(crate) async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
     };
     let client = TlsClient::load(&files).unwrap();
     client.connect(&format!("https://{}", server.address), |endpoint| endpoint).await.unwrap()
+}
+
+/// Refused tokens, each with the status and reason for its sender. The forgeries themselves are in
+/// `jose_vectors.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_good_is_refused_and_only_its_owner_learns_why() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    let of = |subject: &str| bearer(&issuer.sign(&claims(subject, |_| {})));
+    let with = |key: &str, value: Value| bearer(&issuer.sign(&claims("user/x", |all| all[key] = value)));
+    let good = of("user/x").remove(0);
+    let forged = bearer(&sign("first", &token_key(), &claims("user/x", |_| {})));
+    for (authorization, code, wanted) in [
+        (vec![], Code::Unauthenticated, "CREDENTIALS_MISSING"),
+        (forged, Code::Unauthenticated, "TOKEN_INVALID"),
+        (bearer(""), Code::Unauthenticated, "TOKEN_INVALID"),
+        (vec!["Bearer".to_owned()], Code::Unauthenticated, "TOKEN_INVALID"),
+        (vec!["Basic dXNlcjp3b3Jk".to_owned()], Code::Unauthenticated, "TOKEN_INVALID"),
+        (vec![good.replace("Bearer ", "")], Code::Unauthenticated, "TOKEN_INVALID"),
+        (vec![good.clone(), good.clone()], Code::Unauthenticated, "TOKEN_INVALID"),
+        (vec![good.clone() + &"x".repeat(13_000)], Code::Unauthenticated, "TOKEN_TOO_LONG"),
+        (with("exp", json!(now() - 600)), Code::Unauthenticated, "TOKEN_EXPIRED"),
+        (with("nbf", json!(now() + 600)), Code::Unauthenticated, "TOKEN_NOT_YET_VALID"),
+        (with("aud", json!(["a", "b"])), Code::Unauthenticated, "TOKEN_AUDIENCE"),
+        (with("iss", json!("https://others")), Code::Unauthenticated, "TOKEN_ISSUER"),
+        (with("exp", json!(null)), Code::Unauthenticated, "TOKEN_CLAIMS"),
+        (of("somebody"), Code::PermissionDenied, "CALLER_UNKNOWN"),
+        (of("gateway2"), Code::PermissionDenied, "CALLER_UNKNOWN"),
+        (of("user/a/b"), Code::PermissionDenied, "CALLER_UNKNOWN"),
+        (of("role/upload"), Code::PermissionDenied, "ROLE_MISSING"),
+        (of("role/admin"), Code::PermissionDenied, "ROLE_MISSING"),
+    ] {
+        let status = call(&channel, EXECUTE, &authorization, None).await;
+        assert_eq!((status.code(), &*reason(&status)), (code, wanted), "{authorization:?}: {status:?}");
+    }
+    let status = call(&channel, EXECUTE, &[good], None).await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert_eq!(server.metric("antares_auth_refused_total{reason=\"TOKEN_INVALID\"}"), 6.0);
 }

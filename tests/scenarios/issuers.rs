@@ -13,12 +13,10 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::{
-    client::reason,
-    identity::{bearer, call, claims, is_refused, plain, public, sign},
+    client::{is, reason},
+    identity::{EXECUTE, bearer, call, claims, is_refused, plain, public, sign},
     server::{Server, until},
 };
-
-const EXECUTE: &str = "antares.v1.RunnerService/Execute";
 
 const SECTION: &str = "issuer = \"https://issuer.test\"\naudiences = [\"antares\"]\n";
 
@@ -54,7 +52,7 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
     let token = Arc::new(Mutex::new(sign("0", &key, &body)));
     let newest = bearer(&token.lock().unwrap());
     let status = call(&channel, EXECUTE, &newest, None).await;
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "KEYS_UNAVAILABLE"));
+    is(&status, Code::Unavailable, "KEYS_UNAVAILABLE");
     issuer.0.lock().unwrap().push(public("0", &key));
 
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -91,7 +89,7 @@ async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
     let unknown = sign("unknown", &token_key(), &body);
     let status = call(&channel, EXECUTE, &bearer(&unknown), None).await;
     assert_eq!(reason(&status), "TOKEN_INVALID", "{status:?}");
-    assert!(server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") >= 1.0);
+    assert!(server.reloads("jwks", "failed") >= 1.0);
     assert!(!is_refused(&call(&channel, EXECUTE, &bearer(&known), None).await));
 }
 
@@ -108,8 +106,7 @@ async fn a_new_tenant_needs_no_restart() {
     assert_eq!(reason(&call(&channel, EXECUTE, &token("new"), None).await), "CALLER_UNKNOWN");
     let file = data.path().join("antares.toml");
     let text = fs::read_to_string(&file).unwrap();
-    let count =
-        |result: &str| server.metric(&format!("antares_reloads_total{{kind=\"rules\",result={result:?}}}"));
+    let count = |result| server.reloads("rules", result);
     fs::write(&file, format!("{text}[[auth.rules]]\n")).unwrap();
     until("the broken file is refused", || count("failed") > 0.0);
     assert!(!is_refused(&call(&channel, EXECUTE, &token("old"), None).await));

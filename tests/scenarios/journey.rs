@@ -1,23 +1,25 @@
 //! The journey of a script through both services: its tiers, what is stored of it, and a runner whose compiler
 //! is elsewhere or absent.
 
-use antares_abi::Sha256Digest;
 use antares_chain::{elf, exits};
 use antares_proto::v1::{
-    self, CacheUse, CodeTier, ExecuteResponse, Tier, get_script_response,
-    operation_service_client::OperationServiceClient, upload_request::Part,
+    self, CacheUse, CodeTier, ExecuteResponse, Tier, VerifyOutcome, VerifyTransactionResponse,
+    upload_request::Part,
 };
-use bytes::Bytes;
+use ckb_types::core::ScriptHashType;
 use tempfile::TempDir;
 use tokio_stream::StreamExt as _;
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, of_tenant, reason, serving, stored},
+    client::{
+        Client, assembled, compile, digest, exit_code, header, inline, is, locked, of_tenant, serving,
+        stored, verification,
+    },
     identity::plain,
-    server::{Server, until},
+    server::{Server, alone, until},
 };
 
 /// `li a7, 93; li a0, 0; ecall`.
@@ -41,36 +43,18 @@ fn code_tier(executed: &ExecuteResponse) -> CodeTier {
     executed.artifact.as_ref().unwrap().code_tier()
 }
 
-#[track_caller]
-fn is(status: &Status, code: Code, expected: &str) {
-    assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
-}
-
-fn digest(elf: &[u8]) -> String {
-    Sha256Digest::of(elf).to_string()
-}
-
 /// A runner alone, whose compiler is at `compiler`.
-fn runner_of(compiler: &str) -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let sections = format!("[runner]\ncompiler_url = \"http://{compiler}\"\n");
-    let server = Server::start_program("antares-runner-svc", &[], &folder, &sections);
-    (folder, server)
-}
-
-fn compiler_alone() -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_program("antares-compiler-svc", &[], &folder, "");
-    (folder, server)
+pub(crate) fn runner_of(compiler: &str) -> (TempDir, Server) {
+    alone("antares-runner-svc", &format!("[runner]\ncompiler_url = \"http://{compiler}\"\n"))
 }
 
 fn full_compiles(server: &Server) -> f64 {
-    server.metric("antares_follower_compiles_total{result=\"done\"}")
+    server.result("follower_compiles_total", "done")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
-    let (_data, server, mut client) = serving("").await;
+    let (_data, server, client) = serving("").await;
     for (before, tier) in [(0.0, Tier::Native), (1.0, Tier::Auto)] {
         let elf = padded(tier as usize);
         client.upload(&elf).await.unwrap();
@@ -91,10 +75,10 @@ async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
 async fn a_run_under_way_keeps_its_code() {
     for doublings in 0..7 {
         let elf = counts(500_000, 1 << doublings);
-        let (_data, server, mut client) = serving("").await;
+        let (_data, server, client) = serving("").await;
         let mut request = inline(&elf, &[], Tier::Native);
         request.limits = Some(v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..Default::default() });
-        let (mut other, long) = (client.clone(), request.clone());
+        let (other, long) = (client.clone(), request.clone());
         let long = tokio::spawn(async move { other.execute(long).await.unwrap() });
         until("the full compile has ended", || full_compiles(&server) == 1.0);
         // Otherwise the run was shorter than the compile.
@@ -112,27 +96,16 @@ async fn a_run_under_way_keeps_its_code() {
 async fn who_wants_only_what_is_stored_causes_no_compile() {
     let (_data, server, mut client) = serving("").await;
     let elf = exits(3);
-    let request = |least: i32, stored_only| v1::CompileRequest {
-        script_sha256: digest(&elf),
-        least,
-        stored_only,
-        ..Default::default()
-    };
+    let request = |least: i32, stored_only| v1::CompileRequest { least, stored_only, ..compile(&elf) };
     let compiler = client.compiler.clone();
-    let ask = |least: CodeTier| {
-        let (mut client, request) = (compiler.clone(), request(least.into(), true));
-        async move { client.compile(request).await }
-    };
+    let ask = async |least: CodeTier| compiler.clone().compile(request(least.into(), true)).await;
     let tiers = [CodeTier::Baseline, CodeTier::Full];
     is(&ask(tiers[0]).await.unwrap_err(), Code::NotFound, "SCRIPT_NOT_FOUND");
     client.upload(&elf).await.unwrap();
     for least in tiers {
         is(&ask(least).await.unwrap_err(), Code::NotFound, "ARTIFACT_NOT_FOUND");
     }
-    let tried = || {
-        ["baseline_compiles", "compiles"]
-            .map(|name| server.metric(&format!("antares_{name}_total{{result=\"done\"}}")))
-    };
+    let tried = || ["baseline_compiles_total", "compiles_total"].map(|name| server.result(name, "done"));
     assert_eq!(tried(), [0.0; 2]);
     client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
     until("the full compile follows", || full_compiles(&server) == 1.0);
@@ -142,8 +115,7 @@ async fn who_wants_only_what_is_stored_causes_no_compile() {
     }
     assert_eq!(tried(), [1.0; 2]);
     let start = v1::StartCompileRequest { compile: Some(request(0, true)), priority: 0 };
-    let mut operations = OperationServiceClient::new(plain(&server).await);
-    let status = operations.start_compile(start).await.unwrap_err();
+    let status = client.operations.start_compile(start).await.unwrap_err();
     assert_eq!(status.message(), "stored_only is for calls of Compile");
     let status = client.compiler.compile(request(77, false)).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "least has no value 77"));
@@ -153,68 +125,42 @@ async fn who_wants_only_what_is_stored_causes_no_compile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_run_begins_before_its_long_compile_here_and_elsewhere() {
     let (_data, both, _) = serving("").await;
-    let (_compilers, compiler) = compiler_alone();
+    let (_compilers, compiler) = alone("antares-compiler-svc", "");
     let (_runners, elsewhere) = runner_of(&compiler.address);
     let elf = padded(40_000);
     for (runner, compiler) in [(&both, &both), (&elsewhere, &compiler)] {
-        let mut client = Client::connect(runner).await;
+        let client = Client::connect(runner).await;
         let first = client.execute(inline(&elf, &[], Tier::Auto)).await.unwrap();
         let second = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
         assert_eq!((exit_code(&first), first.fallback.as_str()), (Some(0), "compiling"));
         assert_eq!(first.artifact.unwrap().key, "");
         assert_eq!((second.fallback.as_str(), second.tiers.unwrap().interpreted_cycles), ("", 0));
-        assert_eq!(compiler.metric("antares_baseline_compiles_total{result=\"done\"}"), 1.0);
+        assert_eq!(compiler.result("baseline_compiles_total", "done"), 1.0);
     }
-}
-
-async fn upload_as(client: &Client, header: v1::BlobHeader, bytes: &[u8]) -> Result<(), Status> {
-    let chunks = bytes.chunks(1 << 16).map(|chunk| Part::Chunk(Bytes::copy_from_slice(chunk)));
-    let parts: Vec<_> = std::iter::once(Part::Header(header)).chain(chunks).collect();
-    let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
-    client.compiler.clone().upload(tokio_stream::iter(parts)).await.map(drop)
-}
-
-async fn script_at(client: &Client, elf: &[u8]) -> Result<Vec<u8>, Status> {
-    let get = v1::GetScriptRequest { script_sha256: digest(elf) };
-    let mut parts = client.compiler.clone().get_script(get).await?.into_inner();
-    let mut bytes = Vec::new();
-    while let Some(message) = parts.message().await? {
-        if let Some(get_script_response::Part::Chunk(chunk)) = message.part {
-            bytes.extend_from_slice(&chunk);
-        }
-    }
-    Ok(bytes)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_need_the_runner_s_address_alone() {
-    let (_compilers, compiler) = compiler_alone();
+    let (_compilers, compiler) = alone("antares-compiler-svc", "");
     let (_runners, runner) = runner_of(&compiler.address);
     let (mut client, channel) = (Client::connect(&runner).await, plain(&runner).await);
     let elf = padded(300_000);
-    is(&script_at(&client, &elf).await.unwrap_err(), Code::NotFound, "SCRIPT_NOT_FOUND");
-    let header = |offset| v1::BlobHeader {
-        sha256: digest(&elf),
-        size_bytes: elf.len() as u64,
-        offset,
-        ..Default::default()
-    };
-    let cut = upload_as(&client, header(0), &elf[..1_000]).await.unwrap_err();
+    is(&client.script(&elf).await.unwrap_err(), Code::NotFound, "SCRIPT_NOT_FOUND");
+    let cut = client.upload_as(header(&elf), &elf[..1_000]).await.unwrap_err();
     is(&cut, Code::InvalidArgument, "SIZE_MISMATCH");
-    upload_as(&client, header(1_000), &elf[1_000..]).await.unwrap();
-    assert!(script_at(&client, &elf).await.unwrap() == elf);
-    let compile = Some(v1::CompileRequest { script_sha256: digest(&elf), ..Default::default() });
-    let mut operations = OperationServiceClient::new(channel.clone());
-    let started = v1::StartCompileRequest { compile, ..Default::default() };
-    let name = operations.start_compile(started).await.unwrap().into_inner().name;
-    operations.wait_operation(v1::WaitOperationRequest { name, ..Default::default() }).await.unwrap();
+    let rest = v1::BlobHeader { offset: 1_000, ..header(&elf) };
+    client.upload_as(rest, &elf[1_000..]).await.unwrap();
+    assert!(client.script(&elf).await.unwrap() == elf);
+    let started = v1::StartCompileRequest { compile: Some(compile(&elf)), ..Default::default() };
+    let name = client.operations.start_compile(started).await.unwrap().into_inner().name;
+    client.operations.wait_operation(v1::WaitOperationRequest { name, ..Default::default() }).await.unwrap();
     let executed = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
     assert_eq!(exit_code(&executed), Some(0));
     let ask = v1::FindMissingRequest { script_sha256: vec!["a".repeat(40 << 20)] };
     let long = client.compiler.find_missing(ask).await.unwrap_err();
     is(&long, Code::ResourceExhausted, "MESSAGE_TOO_LARGE");
     compiler.stop();
-    let gone = script_at(&client, &elf).await.unwrap_err();
+    let gone = client.script(&elf).await.unwrap_err();
     is(&gone, Code::Unavailable, "SOURCE_UNAVAILABLE");
     assert!(gone.get_details_retry_info().is_some());
     let watch = HealthCheckRequest { service: "antares.v1.CompilerService".to_owned() };
@@ -227,7 +173,7 @@ async fn callers_need_the_runner_s_address_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_without_its_compiler_interprets_what_it_has() {
     let (_data, runner) = runner_of("127.0.0.1:1");
-    let mut client = Client::connect(&runner).await;
+    let client = Client::connect(&runner).await;
     let auto = client.execute(inline(&exits(5), &[], Tier::Auto)).await.unwrap();
     assert_eq!((exit_code(&auto), auto.fallback.as_str()), (Some(5), "source_unavailable"));
     for request in [inline(&exits(5), &[], Tier::Native), stored(&exits(5), &[], Tier::Interpreter)] {
@@ -238,14 +184,14 @@ async fn a_runner_without_its_compiler_interprets_what_it_has() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does() {
-    let (_data, server, mut client) = serving("").await;
+    let (_data, server, client) = serving("").await;
     let elf = &exits(0)[..100];
     for _ in 0..2 {
         let status = client.execute(inline(elf, &[], Tier::Native)).await.unwrap_err();
         is(&status, Code::InvalidArgument, "SCRIPT_INVALID");
     }
     // The second refusal came from memory.
-    assert_eq!(server.metric("antares_baseline_compiles_total{result=\"refused\"}"), 1.0);
+    assert_eq!(server.result("baseline_compiles_total", "refused"), 1.0);
     let auto = client.execute(inline(elf, &[], Tier::Auto)).await.unwrap();
     let interpreted = client.execute(inline(elf, &[], Tier::Interpreter)).await.unwrap();
     assert_eq!((auto.fallback.as_str(), &auto.verdict), ("compile_refused", &interpreted.verdict));
@@ -257,7 +203,7 @@ async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does()
 async fn to_ask_for_a_script_is_to_use_it() {
     // Eleven scripts of 96 KiB do not fit: the store starts to evict below 1 MiB.
     let sections = "[cache]\nbudget_bytes = 1048576\n[compiler]\nscript_bytes_max = 262144\n";
-    let (_data, _server, mut client) = serving(sections).await;
+    let (_data, _server, client) = serving(sections).await;
     let scripts: Vec<_> = (0..24).map(|number| padded((96 << 10) / 4 + number)).collect();
     let missing = async |asked: &[usize]| {
         let script_sha256 = asked.iter().map(|at| digest(&scripts[*at])).collect();
@@ -265,7 +211,7 @@ async fn to_ask_for_a_script_is_to_use_it() {
         client.compiler.clone().find_missing(request).await.unwrap().into_inner().missing_sha256
     };
     for (at, elf) in scripts.iter().enumerate() {
-        client.clone().upload(elf).await.unwrap();
+        client.upload(elf).await.unwrap();
         if at > 0 {
             assert!(missing(&[0]).await.is_empty(), "after {at} more");
         }
@@ -302,8 +248,7 @@ async fn a_tenant_sees_coarse_times() {
 async fn an_upload_that_falls_silent_is_ended_and_leaves_its_place() {
     let (_data, _server, mut client) = serving("[tuned]\nupload_idle_ms = 200\nuploads_max = 1\n").await;
     let elf = exits(0);
-    let header = v1::BlobHeader { sha256: digest(&elf), size_bytes: elf.len() as u64, ..Default::default() };
-    let first = v1::UploadRequest { part: Some(Part::Header(header)) };
+    let first = v1::UploadRequest { part: Some(Part::Header(header(&elf))) };
     let silent = tokio_stream::iter([first]).chain(tokio_stream::pending());
     is(&client.compiler.upload(silent).await.unwrap_err(), Code::Aborted, "UPLOAD_IDLE");
     client.upload(&elf).await.unwrap();
@@ -346,4 +291,54 @@ async fn services_and_details_of_errors_are_described_in_both_versions() {
         let described: Vec<String> = reflected!(v1, channel, FileContainingSymbol(name.to_owned()));
         assert_eq!(described, ["a file"], "{name}");
     }
+}
+
+/// A countdown from `t1`, followed by 170 KB of code.
+const CODE: &str = "loop: addi t1, t1, -1\nbnez t1, loop\nli t0, 0\n\
+     code:\n.rept 14000\nadd a0, a0, a1\nxor a1, a1, a0\nslli a1, a1, 3\nbeq a0, a1, 1f\naddi a0, a0, 3\n1:\n.endr\n\
+     end:\nli a0, 0\nli a7, 93\necall\n";
+
+/// A transaction whose lock executes 170 KB of code, with a small program as another cell.
+fn transaction() -> Vec<u8> {
+    let large = assembled(&format!("li t1, 1\n{CODE}"));
+    let small = assembled("li a7, 93\necall\n");
+    locked(&[large.into(), small.into()], ScriptHashType::Data2)
+}
+
+async fn verify(client: &Client, transaction: &[u8], tier: Tier) -> VerifyTransactionResponse {
+    let answer = client.verify(verification(transaction, tier)).await.unwrap();
+    assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
+    answer
+}
+
+/// Why the programs of a transaction had no native code; empty for those that had.
+fn fallbacks(answer: &VerifyTransactionResponse) -> Vec<&str> {
+    for program in &answer.programs {
+        let has_code = program.artifact.as_ref().is_some_and(|artifact| !artifact.key.is_empty());
+        assert_eq!(has_code, program.fallback.is_empty(), "{answer:?}");
+    }
+    answer.programs.iter().map(|program| program.fallback.as_str()).collect()
+}
+
+/// Cycles of the one group, native and interpreted.
+fn split(answer: &VerifyTransactionResponse) -> [u64; 2] {
+    let tiers = answer.groups[0].tiers.as_ref().unwrap();
+    [tiers.native_cycles, tiers.interpreted_cycles]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_verification_does_not_wait_for_a_long_compile() {
+    let (_data, server, client) = serving("").await;
+    let transaction = transaction();
+    let first = verify(&client, &transaction, Tier::Auto).await;
+    assert_eq!(fallbacks(&first), ["compiling", ""]);
+    assert_eq!(split(&first)[0], 0, "{first:?}");
+    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 1.0);
+    // Of the small program, and of the large one, without another request for it.
+    until("both libraries are ready", || server.metric("antares_ready_entries") == 2.0);
+    let native = verify(&client, &transaction, Tier::Auto).await;
+    assert_eq!(fallbacks(&native), ["", ""]);
+    assert_eq!(split(&native)[1], 0, "{native:?}");
+    assert_eq!(first.cycles, native.cycles);
+    assert_eq!(native.cycles, verify(&client, &transaction, Tier::Interpreter).await.cycles);
 }

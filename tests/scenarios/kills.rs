@@ -6,15 +6,15 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use antares_abi::Sha256Digest;
-use antares_proto::v1::{self, Tier};
+use antares_proto::v1::Tier;
 use antares_tests::guests;
+use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, exit_code, inline, reason, stored},
-    server::{Server, signal, until},
+    client::{Client, exit_code, inline, is, serving, stored},
+    server::{Server, eventually, signal, until},
 };
 
 /// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can hold
@@ -37,7 +37,7 @@ impl Load {
     fn start(client: &Client, elf: &[u8]) -> Self {
         let (stop, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let start = |_| {
-            let (mut client, elf) = (client.clone(), elf.to_vec());
+            let (client, elf) = (client.clone(), elf.to_vec());
             let (stop, ended) = (stop.clone(), ended.clone());
             tokio::spawn(async move {
                 let (mut answers, mut statuses) = (0, Vec::new());
@@ -60,9 +60,10 @@ impl Load {
 
     async fn end(self) -> (u32, Vec<Status>) {
         // The event under test may be over before the first call completes.
-        while self.ended.load(Ordering::Relaxed) == 0 && !self.callers.iter().all(JoinHandle::is_finished) {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
+        let is_ended = async || {
+            self.ended.load(Ordering::Relaxed) > 0 || self.callers.iter().all(JoinHandle::is_finished)
+        };
+        eventually("a call has ended", is_ended).await;
         self.stop.store(true, Ordering::Relaxed);
         let (mut answers, mut statuses) = (0, Vec::new());
         for caller in self.callers {
@@ -75,24 +76,22 @@ impl Load {
 }
 
 /// A server with a small script stored and compiled.
-async fn ready(data: &tempfile::TempDir) -> (Server, Client, Vec<u8>) {
-    let server = Server::start(data);
-    let mut client = Client::connect(&server).await;
+async fn ready() -> (TempDir, Server, Client, Vec<u8>) {
+    let (data, server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     client.upload(&elf).await.unwrap();
     client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap();
-    (server, client, elf)
+    (data, server, client, elf)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_compile_worker_fails_no_run() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, mut client, elf) = ready(&data).await;
+    let (_data, server, client, elf) = ready().await;
     // A full compile takes seconds. If either compile is killed, the baseline's or the full one, the other
     // still produces native code.
     let large = guests::bytes("secp256k1-imc").unwrap();
     let request = inline(&large, &["1"], Tier::Native);
-    let (mut other, owned) = (client.clone(), request.clone());
+    let (other, owned) = (client.clone(), request.clone());
     let owner = tokio::spawn(async move { other.execute(owned).await });
     let victim = server.busy_worker("antares-compile-worker");
     let load = Load::start(&client, &elf);
@@ -106,36 +105,22 @@ async fn a_killed_compile_worker_fails_no_run() {
 /// A script whose compiles kill their workers is refused after the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_loses_two_workers_is_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, mut client, _) = ready(&data).await;
+    let (_data, server, client, _) = ready().await;
     let large = guests::bytes("secp256k1-imc").unwrap();
     client.upload(&large).await.unwrap();
-    let script_sha256 = Sha256Digest::of(&large).to_string();
-    let compile = async |client: &mut Client| {
-        let request = v1::CompileRequest { script_sha256: script_sha256.clone(), ..Default::default() };
-        client.compiler.compile(request).await.unwrap_err()
-    };
     for _ in 0..2 {
-        let mut other = client.clone();
-        let owner = async { compile(&mut other).await };
         let kill = async {
             tokio::task::block_in_place(|| signal("-KILL", server.busy_worker("antares-compile-worker")))
         };
-        let (status, ()) = tokio::join!(owner, kill);
-        assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+        let (compiled, ()) = tokio::join!(client.compile(&large), kill);
+        is(&compiled.unwrap_err(), Code::Unavailable, "WORKER_LOST");
     }
-    let status = compile(&mut client).await;
-    assert_eq!(
-        (status.code(), reason(&status).as_str()),
-        (Code::FailedPrecondition, "COMPILE_LOST"),
-        "{status}"
-    );
+    is(&client.compile(&large).await.unwrap_err(), Code::FailedPrecondition, "COMPILE_LOST");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_zygote_fails_only_the_calls_of_its_workers() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, mut client, elf) = ready(&data).await;
+    let (_data, server, client, elf) = ready().await;
     let load = Load::start(&client, &elf);
     for round in 1..=KILLS {
         signal("-KILL", server.zygote("antares-run-worker").expect("a zygote runs"));
@@ -146,9 +131,7 @@ async fn a_killed_zygote_fails_only_the_calls_of_its_workers() {
         assert_eq!(exit_code(&client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap()), Some(5));
     }
     let (answers, statuses) = load.end().await;
-    for status in &statuses {
-        assert_eq!((status.code(), reason(status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
-    }
+    statuses.iter().for_each(|status| is(status, Code::Unavailable, "WORKER_LOST"));
     // Only calls in progress may have failed.
     assert!(statuses.len() <= (KILLS * CALLERS) as usize && answers > 0, "{answers} answers, {statuses:?}");
 }

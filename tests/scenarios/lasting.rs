@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
+    batches::input,
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
     tls::section,
@@ -19,35 +20,24 @@ const INPUTS: u64 = 1200;
 /// Answers between two deaths.
 const ANSWERS_APART: u64 = 250;
 
-fn url(server: &Server) -> String {
-    format!("http://{}", server.address)
-}
-
-fn client(servers: &[&Server]) -> Client {
-    Client::builder().servers(servers.iter().map(|server| url(server))).build().unwrap()
-}
-
-fn fib(number: u64) -> v1::ExecuteRequest {
-    v1::ExecuteRequest { text_args: vec![number.to_string()], ..v1::ExecuteRequest::default() }
-}
-
 /// Each server dies during the session, and restarts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_outlives_its_servers_and_answers_each_input_once() {
     let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
     let elf = Bytes::from(guests::bytes("fib-imc").unwrap());
-    let client = client(&[&servers[0], &servers[1]]);
+    let urls = servers.iter().map(|server| format!("http://{}", server.address));
+    let client = Client::builder().servers(urls).build().unwrap();
     let mut expected = HashMap::new();
     for number in 0..20 {
-        let answer = client.execute(Script::Elf(elf.clone()), fib(number)).await.unwrap();
+        let fib = v1::ExecuteRequest { text_args: vec![number.to_string()], ..Default::default() };
+        let answer = client.execute(Script::Elf(elf.clone()), fib).await.unwrap();
         expected.insert(number, answer.verdict.unwrap());
     }
     let (sender, inputs) = mpsc::channel(1);
     tokio::spawn(async move {
         for id in 0..INPUTS {
-            let args = vec![Bytes::from((id % 20).to_string())];
-            sender.send((id, v1::Input { args })).await.unwrap();
+            sender.send((id, input(&(id % 20).to_string()))).await.unwrap();
         }
     });
     let start = v1::SessionStart::default();
@@ -59,11 +49,7 @@ async fn a_session_outlives_its_servers_and_answers_each_input_once() {
         assert_eq!(answer.result.verdict.as_ref(), expected.get(&(id % 20)), "{id}");
         if id % ANSWERS_APART == ANSWERS_APART - 1 {
             // Both, one after the other, so that the session's own server is among them.
-            for (server, folder) in servers.iter_mut().zip(&folders) {
-                let address = server.address.clone();
-                server.kill();
-                *server = Server::start_again(&address, folder);
-            }
+            servers.iter_mut().zip(&folders).for_each(|(server, folder)| server.die_and_return(folder));
             deaths += 1;
         }
     }

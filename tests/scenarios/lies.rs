@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
 use antares_pool::worker_path;
-use antares_proto::v1::{self, verify_transaction_request::Transaction};
+use antares_proto::v1;
 use antares_tests::{guests, transactions::locked_by};
 use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{exit_code, inline, reason},
+    client::{exit_code, inline, is, reason, verification},
     identity::Issuer,
     server::Server,
-    tenants::{Tenant, start},
+    tenants::{start, tenant},
 };
 
 #[path = "../../crates/runtime/pool/examples/lying-worker/lies.rs"]
@@ -52,17 +52,13 @@ fn transaction(lie: &str) -> v1::VerifyTransactionRequest {
     let mut json = serde_json::to_value(ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
     let witness: String = format!("lie:{lie};").bytes().map(|byte| format!("{byte:02x}")).collect();
     json["tx"]["witnesses"] = serde_json::json!([format!("0x{witness}")]);
-    v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(serde_json::to_vec(&json).unwrap().into())),
-        limits: limits(),
-        tier: v1::Tier::Interpreter.into(),
-        ..Default::default()
-    }
+    let request = verification(json.to_string(), v1::Tier::Interpreter);
+    v1::VerifyTransactionRequest { limits: limits(), ..request }
 }
 
 #[track_caller]
 fn assert_internal(lie: &str, status: &Status) {
-    assert_eq!((status.code(), reason(status).as_str()), (Code::Internal, "INTERNAL"), "{lie}: {status:?}");
+    is(status, Code::Internal, "INTERNAL");
     assert!(status.message().len() < 200, "{lie}: {status:?}");
 }
 
@@ -70,25 +66,24 @@ fn assert_internal(lie: &str, status: &Status) {
 async fn a_lying_worker_costs_its_tenant_an_answer_and_nobody_else_anything() {
     let (issuer, data, workers) = (Issuer::new(), TempDir::new().unwrap(), TempDir::new().unwrap());
     let server = Arc::new(start_liars(&issuer, &data, &workers));
-    let mut liar = Tenant::connect(&server, &issuer, "liar").await;
-    let mut other = Tenant::connect(&server, &issuer, "other").await;
+    let liar = tenant(&server, &issuer, "liar").await;
+    let other = tenant(&server, &issuer, "other").await;
     let (over, is_over) = watch::channel(false);
     let served = tokio::spawn(async move {
         let elf = guests::bytes("exit-imc").unwrap();
         let mut served = 0;
         while !*is_over.borrow() {
             let request = v1::ExecuteRequest { limits: limits(), ..inline(&elf, &[], v1::Tier::Interpreter) };
-            assert_eq!(exit_code(&other.run(request).await.unwrap()), Some(0));
+            assert_eq!(exit_code(&other.execute(request).await.unwrap()), Some(0));
             served += 1;
         }
         served
     });
     let violations = || server.metric("antares_sandbox_violations_total{role=\"run\"}");
     let mut lies = 0.0;
-    let names =
-        reported::RUNS.iter().map(|(name, _)| name).chain(reported::NOISE.iter().map(|(name, _)| name));
-    for name in names {
-        assert_internal(name, &liar.run(run(name)).await.unwrap_err());
+    let runs = reported::RUNS.iter().map(|(name, _)| name);
+    for name in runs.chain(reported::NOISE.iter().map(|(name, _)| name)) {
+        assert_internal(name, &liar.execute(run(name)).await.unwrap_err());
         lies += 1.0;
         // Once, and once more on another worker.
         assert_eq!(violations(), 2.0 * lies, "{name}");
@@ -99,7 +94,7 @@ async fn a_lying_worker_costs_its_tenant_an_answer_and_nobody_else_anything() {
         assert_eq!(violations(), 2.0 * lies, "{name}");
     }
     for (name, _) in reported::FAILURES {
-        let status = liar.run(run(&format!("fails-{name}"))).await.unwrap_err();
+        let status = liar.execute(run(&format!("fails-{name}"))).await.unwrap_err();
         assert_eq!(reason(&status), "WORKER_LOST", "{status:?}");
         assert!(status.message().len() < 1000 && !status.message().contains('\n'), "{status:?}");
     }

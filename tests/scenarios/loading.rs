@@ -1,7 +1,5 @@
 //! Libraries that a lock loads at run time are native from the third run on.
 
-use std::time::{Duration, Instant};
-
 use antares_proto::v1::{Tier, VerifyOutcome};
 use antares_tests::guests;
 use bytes::Bytes;
@@ -9,11 +7,8 @@ use ckb_types::core::ScriptHashType;
 
 use crate::{
     client::{Client, locked, serving, verification},
-    server::{PATIENCE, Server, until},
+    server::{Server, eventually, until},
 };
-
-/// Pause between two runs, in which the first run's hints arrive in the background.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Required share of native cycles, percent.
 const NATIVE_PERCENT_MIN: u64 = 90;
@@ -26,8 +21,9 @@ fn transaction(hash_type: ScriptHashType) -> Vec<u8> {
 
 /// Verifies until enough is native. Returns the number of runs.
 async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>) -> usize {
-    let end = Instant::now() + PATIENCE;
-    for run in 1.. {
+    let mut run = 0;
+    eventually("enough is native", async || {
+        run += 1;
         let answer = client.verify(verification(json, Tier::Auto)).await.unwrap();
         assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
@@ -42,14 +38,10 @@ async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>
             }
             None => assert!(run > 1 || native > 0, "{answer:?}"),
         }
-        println!("run {run}: {native} of {} cycles native", answer.cycles);
-        if native * 100 >= answer.cycles * NATIVE_PERCENT_MIN {
-            return run;
-        }
-        assert!(Instant::now() < end, "not native after {run} runs");
-        tokio::time::sleep(PAUSE).await;
-    }
-    unreachable!("runs do not end")
+        native * 100 >= answer.cycles * NATIVE_PERCENT_MIN
+    })
+    .await;
+    run
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,10 +52,9 @@ async fn a_loaded_library_is_native_over_grpc() {
         assert!(run_until_native(&client, &json, &mut cycles).await > 1);
         assert_eq!(run_until_native(&client, &json, &mut cycles).await, 1);
     }
-    assert!(server.metric("antares_hot_programs_total{result=\"compiled\"}") >= 2.0);
+    assert!(server.result("hot_programs_total", "compiled") >= 2.0);
     let finished = |server: &Server| {
-        ["antares_compiles_total", "antares_baseline_compiles_total"]
-            .map(|name| server.metric(&format!("{name}{{result=\"done\"}}")))
+        ["compiles_total", "baseline_compiles_total"].map(|name| server.result(name, "done"))
     };
     until("all is compiled", || finished(&server)[0] >= finished(&server)[1]);
     drop(client);

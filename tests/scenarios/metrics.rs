@@ -11,6 +11,7 @@ use std::{
 use antares_config::{ConfigFile, Role};
 use antares_runner_svc::RemoteSource;
 use antares_serve::Metrics;
+use antares_tests::authorities::Authority;
 
 use crate::{server::Server, tls::antares};
 
@@ -29,22 +30,8 @@ This page is made from what a server exports, by a test of `tests`.
 ";
 
 /// Labels whose values depend on the server, its callers or its machine.
-const OWN: [&str; 14] = [
-    "cost_model",
-    "engine",
-    "layer",
-    "llvm",
-    "revision",
-    "rpc_method",
-    "rpc_response_status_code",
-    "service",
-    "target_cpu",
-    "task",
-    "tenant",
-    "version",
-    "le",
-    "quantile",
-];
+const OWN: &str = "cost_model engine layer llvm revision rpc_method rpc_response_status_code service target_cpu \
+    task tenant version le quantile";
 
 /// Label values that these servers lack: of other certificate files, and of a listener without calls.
 const MORE: [(&str, &str); 5] = [
@@ -54,19 +41,6 @@ const MORE: [(&str, &str); 5] = [
     ("file", "server"),
     ("listener", "web"),
 ];
-
-/// An authority without a known key.
-const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
-MIIBejCCAR+gAwIBAgIUEEheiAoOWmCXKvbzCesjFZIrbukwCgYIKoZIzj0EAwIw
-ETEPMA0GA1UEAwwGbm9ib2R5MCAXDTI2MTEyODA5MTc1MFoYDzIxMjYxMTA0MDkx
-NzUwWjARMQ8wDQYDVQQDDAZub2JvZHkwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
-AARHsrQ/duPDwUMV0bj3NWu37lHQfiwfkoyv9vRE+0VyWS52pKkuGYR4waTD7SmL
-AOKyOPSMMmrKeUbMgQoFNMWxo1MwUTAdBgNVHQ4EFgQUeiclf5Lsa/c21uEX0UXt
-nS6wzwgwHwYDVR0jBBgwFoAUeiclf5Lsa/c21uEX0UXtnS6wzwgwDwYDVR0TAQH/
-BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEAx1VxvoGG/jqbLFoNICGIuJ6KAm8E
-4j1c7GnRAmJ3zW4CIQDIz0fATWI/BWxL3gPvdtHqfQEsjQa5i1dE8Ej6Yvs+Eg==
------END CERTIFICATE-----
-";
 
 /// Data of a family.
 #[derive(Debug, Default)]
@@ -90,12 +64,8 @@ fn add(families: &mut BTreeMap<String, Family>, text: &str) {
         {
             let labels = labels.rsplit_once('}').unwrap().0;
             for (name, value) in labels.split("\",").filter_map(|label| label.split_once("=\"")) {
-                let family = families.get_mut(&current).unwrap();
-                family
-                    .labels
-                    .entry(name.to_owned())
-                    .or_default()
-                    .insert(value.trim_end_matches('"').to_owned());
+                let values = families.get_mut(&current).unwrap().labels.entry(name.to_owned());
+                values.or_default().insert(value.trim_end_matches('"').to_owned());
             }
         }
     }
@@ -105,7 +75,7 @@ fn add(families: &mut BTreeMap<String, Family>, text: &str) {
 fn label_text(name: &str, values: &BTreeSet<String>) -> Option<String> {
     match name {
         "le" => None,
-        name if OWN.contains(&name) => Some(format!("`{name}`")),
+        name if OWN.split(' ').any(|own| own == name) => Some(format!("`{name}`")),
         name => {
             let more = MORE.iter().filter(|(label, _)| *label == name).map(|(_, value)| *value);
             let values: BTreeSet<_> = values.iter().map(String::as_str).chain(more).collect();
@@ -130,10 +100,9 @@ fn of_a_server() -> String {
 
 /// Additional metrics of a runner alone.
 fn of_a_remote_source() -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = folder.path().join("ca.pem");
-    fs::write(&authority, AUTHORITY).unwrap();
-    let text = format!("runner.compiler_url = \"https://localhost:1\"\nrunner.compiler_ca = {authority:?}\n");
+    let authority = Authority::new("nobody");
+    let ca = authority.certificate();
+    let text = format!("runner.compiler_url = \"https://localhost:1\"\nrunner.compiler_ca = {ca:?}\n");
     let config = text.parse::<ConfigFile>().unwrap().check(Role::Runner, &[]).unwrap();
     let metrics = Metrics::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();

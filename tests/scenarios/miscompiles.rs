@@ -11,11 +11,11 @@ use std::mem::offset_of;
 use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_codecheck::check;
 use antares_proto::v1::{ExecuteResponse, Outcome, Tier};
-use antares_tests::{guests, native::code_of};
+use antares_tests::native::code_of;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 use crate::{
-    client::{Client, exit_code, serving, stored},
+    client::{Client, assembled, exit_code, serving, stored},
     contained::spoil,
     server::{Server, until},
 };
@@ -32,13 +32,35 @@ enum End {
     Right,
 }
 
+/// Machine code of an error.
+#[derive(Clone, Copy)]
+enum Code {
+    Bytes(&'static [u8]),
+    /// `mov qword ptr [base + number], value`, where the base register is the one that the host call uses.
+    Store(usize, u32),
+}
+
+/// What no generator would store.
+const JUNK: u32 = 0x5a5a_5a5a;
+
+impl Code {
+    fn with_base(self, base: u8) -> Vec<u8> {
+        let (number, value) = match self {
+            Self::Bytes(bytes) => return bytes.to_vec(),
+            Self::Store(number, value) => (number as u32, value),
+        };
+        let mut store = vec![0x48 | (base >> 3), 0xc7, 0x80 | (base & 7)];
+        if base & 7 == 4 {
+            store.push(0x24);
+        }
+        [&store[..], &number.to_le_bytes(), &value.to_le_bytes()].concat()
+    }
+}
+
 /// An error, inserted where the script has just written its state for the host and is about to exit.
 struct Mistake {
     name: String,
-    /// Machine code; the base register is the one that the host call uses.
-    code: fn(u8, u32) -> Vec<u8>,
-    /// Input of the code above, besides the register.
-    number: u32,
+    code: Code,
     is_refused: bool,
     end: End,
 }
@@ -75,15 +97,6 @@ fn detour(library: &mut [u8], mistake: impl Fn(u8) -> Vec<u8>) -> usize {
     1
 }
 
-/// `mov qword ptr [base + number], 0x5a5a5a5a`.
-fn store(base: u8, number: u32) -> Vec<u8> {
-    let mut store = vec![0x48 | (base >> 3), 0xc7, 0x80 | (base & 7)];
-    if base & 7 == 4 {
-        store.push(0x24);
-    }
-    [&store[..], &number.to_le_bytes(), &[0x5a; 4]].concat()
-}
-
 /// A store to each field of the state, after all the generator's writes.
 fn stores() -> Vec<Mistake> {
     let register = |index: usize| (format!("x{index}"), State::register_offset(index));
@@ -101,14 +114,12 @@ fn stores() -> Vec<Mistake> {
             _ => End::Right,
         },
         name,
-        code: store,
-        number: (STATE_OFFSET + field) as u32,
+        code: Code::Store(STATE_OFFSET + field, JUNK),
         is_refused: false,
     });
     let table = (0..size_of::<HostTable>()).step_by(8).map(|field| Mistake {
         name: format!("host table + {field}"),
-        code: store,
-        number: (HOST_TABLE_OFFSET + field) as u32,
+        code: Code::Store(HOST_TABLE_OFFSET + field, JUNK),
         is_refused: true,
         end: End::Violation,
     });
@@ -117,86 +128,56 @@ fn stores() -> Vec<Mistake> {
 
 /// Other possible errors of a generator.
 fn others() -> Vec<Mistake> {
-    let mistake = |name: &str, code, is_refused, end| Mistake {
-        name: name.to_owned(),
-        code,
-        number: 0,
-        is_refused,
-        end,
-    };
-    let few_cycles = (STATE_OFFSET + offset_of!(State, cycles_left)) as u32;
-    vec![
-        Mistake {
-            number: few_cycles,
-            ..mistake(
-                "cycles",
-                |base, field| {
-                    let mut few = store(base, field);
-                    let end = few.len() - 4;
-                    few[end..].copy_from_slice(&1_000_u32.to_le_bytes());
-                    few
-                },
-                false,
-                End::Found,
-            )
-        },
+    use Code::{Bytes, Store};
+    let rows = [
+        ("cycles", Store(STATE_OFFSET + offset_of!(State, cycles_left), 1_000), false, End::Found),
         // The last 7 bytes of guest memory and the one after: the interpreter answers.
-        Mistake {
-            number: GUEST_MEMORY_BYTES as u32 - 7,
-            ..mistake("a check one byte short", store, false, End::Right)
-        },
+        ("a check one byte short", Store(GUEST_MEMORY_BYTES as usize - 7, JUNK), false, End::Right),
         // The furthest address beyond memory that the 32-bit check would accept.
-        Mistake { number: 0x7fff_0000, ..mistake("no check", store, false, End::Violation) },
-        mistake("a return too early", |_, _| vec![0xc3], false, End::Violation),
+        ("no check", Store(0x7fff_0000, JUNK), false, End::Violation),
+        ("a return too early", Bytes(&[0xc3]), false, End::Violation),
         // jmp over the host call, whose 6 bytes follow
-        mistake("a way past the call", |_, _| vec![0xeb, 6], false, End::Right),
+        ("a way past the call", Bytes(&[0xeb, 6]), false, End::Right),
         // mov eax, 39; syscall
-        mistake("a system call", |_, _| vec![0xb8, 39, 0, 0, 0, 0x0f, 0x05], true, End::Violation),
+        ("a system call", Bytes(&[0xb8, 39, 0, 0, 0, 0x0f, 0x05]), true, End::Violation),
         // xor ecx, ecx; mov [rcx], rcx
-        mistake("a base that is zero", |_, _| vec![0x31, 0xc9, 0x48, 0x89, 0x09], false, End::Violation),
+        ("a base that is zero", Bytes(&[0x31, 0xc9, 0x48, 0x89, 0x09]), false, End::Violation),
         // lea rcx, [rip]; mov [rcx], rcx
-        mistake(
+        (
             "a base in the code",
-            |_, _| vec![0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0x48, 0x89, 0x09],
+            Bytes(&[0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0x48, 0x89, 0x09]),
             false,
             End::Violation,
         ),
         // mov rcx, 1 << 62; mov [rcx], rcx
-        mistake(
+        (
             "a base that is no address",
-            |_, _| vec![0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x48, 0x89, 0x09],
+            Bytes(&[0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x48, 0x89, 0x09]),
             false,
             End::Violation,
         ),
         // mov rcx, 8; jmp rcx
-        mistake("a way to a number", |_, _| vec![0xb9, 8, 0, 0, 0, 0xff, 0xe1], true, End::Violation),
+        ("a way to a number", Bytes(&[0xb9, 8, 0, 0, 0, 0xff, 0xe1]), true, End::Violation),
         // jmp into the middle of mov ecx, 0x0b0f: ud2
-        mistake(
-            "a way into an instruction",
-            |_, _| vec![0xeb, 1, 0xb9, 0x0f, 0x0b, 0, 0],
-            true,
-            End::Violation,
-        ),
-    ]
+        ("a way into an instruction", Bytes(&[0xeb, 1, 0xb9, 0x0f, 0x0b, 0, 0]), true, End::Violation),
+    ];
+    let mistake =
+        |(name, code, is_refused, end)| Mistake { name: str::to_owned(name), code, is_refused, end };
+    rows.map(mistake).into()
 }
 
 /// Exits with a constant.
 fn script(number: usize) -> Vec<u8> {
-    guests::assemble(&format!(".globl _start\n_start:\n li a0, {}\n li a7, 93\n ecall\n", number + 1))
-        .unwrap()
-        .to_vec()
+    assembled(&format!("li a0, {}\nli a7, 93\necall\n", number + 1))
 }
 
 fn second_runs(server: &Server) -> f64 {
-    ["equal", "different", "passed_over"]
-        .map(|result| server.metric(&format!("antares_rechecks_total{{result=\"{result}\"}}")))
-        .iter()
-        .sum()
+    ["equal", "different", "passed_over"].map(|result| server.result("rechecks_total", result)).iter().sum()
 }
 
 /// Runs `elf`, natively or not at all, and waits for its second run.
-async fn run(server: &Server, client: &mut Client, elf: &[u8]) -> (ExecuteResponse, bool) {
-    let different = || server.metric("antares_rechecks_total{result=\"different\"}");
+async fn run(server: &Server, client: &Client, elf: &[u8]) -> (ExecuteResponse, bool) {
+    let different = || server.result("rechecks_total", "different");
     let (before, differed) = (second_runs(server), different());
     let answer = client.execute(stored(elf, &[], Tier::Native)).await.unwrap();
     if answer.verdict.as_ref().unwrap().outcome() != Outcome::SandboxViolation {
@@ -209,26 +190,26 @@ async fn run(server: &Server, client: &mut Client, elf: &[u8]) -> (ExecuteRespon
 async fn no_mistake_ends_as_an_answer_that_is_believed() {
     let mistakes: Vec<_> = stores().into_iter().chain(others()).collect();
     let scripts: Vec<_> = (0..mistakes.len()).map(script).collect();
-    let (data, server, mut client) = serving(SECTIONS).await;
+    let (data, server, client) = serving(SECTIONS).await;
     for (number, elf) in scripts.iter().enumerate() {
         client.upload(elf).await.unwrap();
-        let (right, is_different) = run(&server, &mut client, elf).await;
+        let (right, is_different) = run(&server, &client, elf).await;
         assert_eq!((exit_code(&right), is_different), (Some(number as i32 + 1), false));
     }
     server.stop();
     for (mistake, elf) in mistakes.iter().zip(&scripts) {
         spoil(&data, elf, |library| {
-            let changed = detour(library, |base| (mistake.code)(base, mistake.number));
+            let changed = detour(library, |base| mistake.code.with_base(base));
             let checked = check(library);
             assert_eq!(checked.is_err(), mistake.is_refused, "{}: {checked:?}", mistake.name);
             changed
         });
     }
     let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let (mut quarantined, mut others) = (0.0, Vec::new());
     for (number, (mistake, elf)) in mistakes.iter().zip(&scripts).enumerate() {
-        let (answer, is_different) = run(&server, &mut client, elf).await;
+        let (answer, is_different) = run(&server, &client, elf).await;
         let is_right = exit_code(&answer) == Some(number as i32 + 1);
         let end = match answer.verdict.as_ref().unwrap().outcome() {
             Outcome::SandboxViolation => End::Violation,

@@ -1,9 +1,8 @@
 //! Bare transactions: their cells come from the server's node, which is slow, lies, stops, or reorganises.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, time::Duration};
 
 use antares_chain::{Chain, Fault, TestNode};
-use antares_pool::worker_path;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Shared,
     verify_transaction_request::Transaction,
@@ -14,12 +13,11 @@ use ckb_types::{core::TransactionView, prelude::*};
 use serde_json::json;
 use tempfile::TempDir;
 use tonic::{Code, Request, Status};
-use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{self, Client, reason, serving},
-    server::Server,
-    transactions::example,
+    client::{Client, is, serving, verification},
+    server::{Server, antares, eventually},
+    transactions::{example, mistake},
 };
 
 /// Must never appear in errors: it is part of the node's address.
@@ -40,6 +38,14 @@ struct Place {
 /// Disables the cache: each lookup queries the node.
 const UNCACHED: &str = "[tuned]\nnode_cache_bytes_max = 0\n";
 
+/// A request that has so much time.
+fn of_bare(bare: Bytes, seconds: u64) -> Request<v1::VerifyTransactionRequest> {
+    let transaction = Some(Transaction::Bare(bare));
+    let mut request = Request::new(v1::VerifyTransactionRequest { transaction, ..Default::default() });
+    request.set_timeout(Duration::from_secs(seconds));
+    request
+}
+
 impl Place {
     async fn new(more: &str) -> Self {
         let mut chain = Chain::new();
@@ -49,8 +55,7 @@ impl Place {
         let section = format!("[node]\nrpc = \"{}/{SECRET}?{SECRET}\"\n{more}", node.url);
         let (data, server, client) = serving(&section).await;
         let transaction = moved.core_transaction();
-        let whole = client::verification(antares_chain::json(moved), Tier::Auto);
-        let expected = client.verify(whole).await.unwrap();
+        let expected = client.verify(verification(antares_chain::json(moved), Tier::Auto)).await.unwrap();
         assert!(expected.cycles > 1_000_000, "{expected:?}");
         Self { _data: data, node, client, server, chain, transaction, expected }
     }
@@ -60,12 +65,7 @@ impl Place {
     }
 
     async fn verify(&self, bare: Bytes) -> Result<v1::VerifyTransactionResponse, Status> {
-        let transaction = Some(Transaction::Bare(bare));
-        let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
-        let mut request = Request::new(request);
-        request.set_timeout(Duration::from_secs(120));
-        let answer = self.client.runner.clone().verify_transaction(request).await;
-        answer.map(tonic::Response::into_inner).inspect_err(|status| {
+        self.client.verify(of_bare(bare, 120)).await.inspect_err(|status| {
             let details = String::from_utf8_lossy(status.details()).into_owned();
             assert!(!status.message().contains(SECRET) && !details.contains(SECRET), "{status:?}");
         })
@@ -85,7 +85,7 @@ impl Place {
     }
 
     fn looked_up(&self, result: &str) -> f64 {
-        self.server.metric(&format!("antares_node_lookups_total{{result=\"{result}\"}}"))
+        self.server.result("node_lookups_total", result)
     }
 }
 
@@ -114,16 +114,15 @@ async fn a_bare_transaction_is_enough() {
     let request = v1::VerifyBatchRequest { shared: None, transactions: vec![one, listed, of_ccc] };
     let answer = place.client.runner.clone().verify_batch(request).await.unwrap().into_inner();
     let results: Vec<_> = answer.results.into_iter().map(|result| result.result.unwrap()).collect();
-    let Shared::Response(first) = &results[0] else { panic!("{results:?}") };
+    let [Shared::Response(first), Shared::Error(second), Shared::Response(third)] = &results[..] else {
+        panic!("{results:?}")
+    };
     place.is_expected(first);
-    let Shared::Error(second) = &results[1] else { panic!("{results:?}") };
     assert_eq!(second.reason, "REQUEST_INVALID");
-    let Shared::Response(third) = &results[2] else { panic!("{results:?}") };
     place.is_expected(third);
     // An invalid transaction names its field.
     let status = place.verify(Bytes::from_static(b"{\"cellDeps\":[]}")).await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "TRANSACTION_INVALID"));
-    assert_eq!(status.get_error_details().bad_request().unwrap().field_violations[0].field, "bare");
+    assert_eq!(mistake(&status), "bare");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,32 +130,19 @@ async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others()
     let place = Place::new(UNCACHED).await;
     place.node.fail(std::iter::repeat_n(Fault::Silent, 4));
     // More calls than slots.
-    let calls = (0..6).map(|_| {
-        let mut runner = place.client.runner.clone();
-        let transaction = Some(Transaction::Bare(place.bare()));
-        let mut request = Request::new(v1::VerifyTransactionRequest { transaction, ..Default::default() });
-        request.set_timeout(Duration::from_secs(3));
-        async move { runner.verify_transaction(request).await.map(drop).unwrap_err().code() }
-    });
-    let silent = tokio::spawn(futures_util::future::join_all(calls));
+    let calls = (0..6).map(|_| place.client.verify(of_bare(place.bare(), 3)));
     // Calls that include their cells are served at the same time.
-    let transaction = Some(Transaction::MockJson(example("mock_tx.json").into()));
-    let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
-    let answer = place.client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
-    assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-    // Either the client or the server notices first.
-    let codes = silent.await.unwrap();
-    assert!(codes.iter().all(|code| [Code::DeadlineExceeded, Code::Cancelled].contains(code)), "{codes:?}");
-    // The slots are free again.
-    let mut answer = place.verify(place.bare()).await;
-    // Uses up the remaining silent responses.
-    for _ in 0..4 {
-        if answer.is_ok() {
-            break;
-        }
-        answer = place.verify(place.bare()).await;
+    let whole = place.client.verify(verification(example("mock_tx.json"), Tier::Auto));
+    let (silent, answer) = tokio::join!(futures_util::future::join_all(calls), whole);
+    assert_eq!(answer.unwrap().outcome(), VerifyOutcome::Ok);
+    for answer in silent {
+        // Either the client or the server notices first.
+        let code = answer.unwrap_err().code();
+        assert!([Code::DeadlineExceeded, Code::Cancelled].contains(&code), "{code:?}");
     }
-    place.is_expected(&answer.unwrap());
+    // The slots are free again, after the remaining silent responses.
+    eventually("a transaction is verified", async || place.verify(place.bare()).await.is_ok()).await;
+    place.is_verified().await;
 }
 
 /// JSON of a node with the keys of wallet libraries.
@@ -175,9 +161,7 @@ fn camel(text: &str) -> String {
 fn command(text: &str, words: &[&str]) -> (Option<i32>, String, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(&file, text).unwrap();
-    let mut command = Command::new(worker_path("antares").unwrap());
-    command.arg("verify").arg("--tx").arg(file.path()).args(words).env_remove("ANTARES_SERVER");
-    let output = command.output().unwrap();
+    let output = antares(&["verify", "--tx"]).arg(file.path()).args(words).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -187,20 +171,20 @@ async fn the_command_leaves_the_cells_to_the_server() {
     let place = Place::new(UNCACHED).await;
     let there = ["--server", place.server.address.as_str(), "--json"];
     let json = json!(ckb_jsonrpc_types::Transaction::from(place.transaction.data()));
+    let verdict = Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok));
     let digits = json!(ckb_jsonrpc_types::JsonBytes::from_bytes(place.bare()));
-    for text in
-        [json.to_string(), json!({ "transaction": json }).to_string(), digits.as_str().unwrap().into()]
-    {
+    let forms =
+        [json.to_string(), json!({ "transaction": json }).to_string(), digits.as_str().unwrap().into()];
+    for text in forms {
         let (status, stdout, stderr) = command(&text, &there);
         let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
-        assert_eq!(answer["cycles"], place.expected.cycles);
-        assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)));
+        assert_eq!((status, answer["cycles"].as_u64()), (verdict, Some(place.expected.cycles)));
     }
     assert_eq!(place.looked_up("ok"), 3.0);
     // In Lumos's format.
     let lumos = camel(&json.to_string());
     let (status, _, stderr) = command(&lumos, &[&there[..], &["--format", "lumos"]].concat());
-    assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)), "{stderr}");
+    assert_eq!(status, verdict, "{stderr}");
     // Errors include their location, before or after the server is called.
     let refused = |text: &str, words: &[&str], said: &str| {
         let (status, _, stderr) = command(text, words);
@@ -210,32 +194,19 @@ async fn the_command_leaves_the_cells_to_the_server() {
     let number = json.to_string().replacen("\"0x0\"", "0", 1);
     assert_eq!(refused(&number, &there, "a number stands where text is needed: `0`"), Some(2));
     assert_eq!(refused(&json.to_string(), &[], "comes without its cells: name a node with --rpc"), Some(2));
-    assert_eq!(
-        refused(&json.to_string(), &[&there[..], &["-vv"]].concat(), "name a node with --rpc"),
-        Some(2)
-    );
+    let verbose = [&there[..], &["-vv"]].concat();
+    assert_eq!(refused(&json.to_string(), &verbose, "name a node with --rpc"), Some(2));
     assert_eq!(refused("{}", &there, "the key `mock_info` is missing"), Some(2));
-    let mock = example("mock_tx.json");
-    for (text, format, said) in [
-        (&*lumos, "node", "--format ccc or lumos"),
-        (&*json.to_string(), "ccc", "nodes write this key"),
-        (&*String::from_utf8_lossy(&mock), "ccc", "it has its cells already"),
-    ] {
-        assert_eq!(refused(text, &[&there[..], &["--format", format]].concat(), said), Some(2));
-    }
+    let other = [&there[..], &["--format", "node"]].concat();
+    assert_eq!(refused(&lumos, &other, "--format ccc or lumos"), Some(2));
     place.node.reorganise(place.chain.until(0));
     assert_eq!(refused(&json.to_string(), &there, "CELL_NOT_FOUND)\n  tx."), Some(2));
-    let data = tempfile::tempdir().unwrap();
-    let without = Server::start(&data);
-    assert_eq!(refused(&json.to_string(), &["--server", &without.address], "NODE_MISSING"), Some(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_node_the_cells_must_come_along() {
     let (_data, _server, client) = serving("").await;
-    let transaction = Some(Transaction::Bare(Bytes::from_static(b"{}")));
-    let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
-    let status = client.runner.clone().verify_transaction(request).await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::FailedPrecondition, "NODE_MISSING"));
+    let status = client.verify(of_bare(Bytes::from_static(b"{}"), 120)).await.unwrap_err();
+    is(&status, Code::FailedPrecondition, "NODE_MISSING");
     assert!(status.message().contains("node.rpc"));
 }

@@ -1,41 +1,25 @@
 //! Operators' actions on a running server, and compiles without an open call.
 
-use std::process::Command;
-
-use antares_abi::Sha256Digest;
-use antares_pool::worker_path;
-use antares_proto::v1::{
-    self, OperationState, admin_service_client::AdminServiceClient,
-    operation_service_client::OperationServiceClient, store_service_client::StoreServiceClient,
-};
+use antares_proto::v1::{self, OperationState};
 use antares_tests::guests;
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 
 use crate::{
-    client::{Client, reason, serving},
-    server::{Server, children, until},
+    client::{Client, compile, digest, is, serving},
+    server::{Server, antares, children, until},
 };
 
 /// The binary of compile workers.
 const WORKER: &str = "antares-compile-worker";
 
-async fn channel(server: &Server) -> Channel {
-    Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap()
-}
-
-fn compile(elf: &[u8]) -> Option<v1::CompileRequest> {
-    let script_sha256 = Sha256Digest::of(elf).to_string();
-    Some(v1::CompileRequest { script_sha256, ..Default::default() })
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_goes_on_without_its_caller() {
     let (_data, server, mut client) = serving("").await;
-    let mut operations = OperationServiceClient::new(channel(&server).await);
+    let mut operations = client.operations.clone();
     let elf = guests::bytes("exit-imc").unwrap();
     // A failed compile reports the reason.
-    let request = v1::StartCompileRequest { compile: compile(&elf), priority: 0 };
-    let name = operations.start_compile(request.clone()).await.unwrap().into_inner().name;
+    let request = v1::StartCompileRequest { compile: Some(compile(&elf)), priority: 0 };
+    let name = operations.start_compile(request).await.unwrap().into_inner().name;
     let wait = |name: &str| v1::WaitOperationRequest { name: name.to_owned(), timeout_ms: None };
     let failed = operations.wait_operation(wait(&name)).await.unwrap().into_inner();
     assert_eq!(failed.state(), OperationState::Failed);
@@ -45,8 +29,8 @@ async fn a_compile_goes_on_without_its_caller() {
     client.upload(&elf).await.unwrap();
     let mut names = vec![name];
     for priority in [v1::Priority::Interactive, v1::Priority::WarmUp] {
-        let request = v1::StartCompileRequest { compile: compile(&elf), priority: priority.into() };
-        let started = OperationServiceClient::new(channel(&server).await).start_compile(request).await;
+        let request = v1::StartCompileRequest { compile: Some(compile(&elf)), priority: priority.into() };
+        let started = Client::connect(&server).await.operations.start_compile(request).await;
         names.push(started.unwrap().into_inner().name);
     }
     for name in &names[1..] {
@@ -56,30 +40,20 @@ async fn a_compile_goes_on_without_its_caller() {
         assert!(done.response.unwrap().stored);
     }
     let listed = operations.list_operations(v1::ListOperationsRequest {}).await.unwrap().into_inner();
-    assert_eq!(
-        listed.operations.iter().map(|one| &one.name).collect::<Vec<_>>(),
-        names.iter().collect::<Vec<_>>()
-    );
+    assert!(listed.operations.iter().map(|one| &one.name).eq(&names), "{listed:?}");
     // A completed operation keeps its result.
     let cancel = |name: &str| v1::CancelOperationRequest { name: name.to_owned() };
     let done = operations.cancel_operation(cancel(&names[1])).await.unwrap().into_inner();
     assert_eq!(done.state(), OperationState::Done);
     for unknown in ["", "operations/0", &"x".repeat(5_000)] {
         let status = operations.cancel_operation(cancel(unknown)).await.unwrap_err();
-        assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "OPERATION_NOT_FOUND"));
+        is(&status, Code::NotFound, "OPERATION_NOT_FOUND");
     }
-    let explained = client.compiler.explain_artifact(v1::ExplainArtifactRequest {
-        artifact_key: operations
-            .get_operation(v1::GetOperationRequest { name: names[1].clone() })
-            .await
-            .unwrap()
-            .into_inner()
-            .response
-            .unwrap()
-            .artifact_key,
-    });
-    let explained = explained.await.unwrap().into_inner();
-    assert_eq!(explained.script_sha256, Sha256Digest::of(&elf).to_string());
+    let get = v1::GetOperationRequest { name: names[1].clone() };
+    let got = operations.get_operation(get).await.unwrap().into_inner();
+    let request = v1::ExplainArtifactRequest { artifact_key: got.response.unwrap().artifact_key };
+    let explained = client.compiler.explain_artifact(request).await.unwrap().into_inner();
+    assert_eq!(explained.script_sha256, digest(&elf));
     assert_eq!((explained.refused.as_str(), explained.key_id.is_empty()), ("", false));
 }
 
@@ -89,14 +63,14 @@ const LONG: &str = "sphincs-imc";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
     // Parts of a script of this size are compiled by several workers.
-    let (_data, server, mut client) = serving("[compiler]\nworkers_max = 3\nbaseline = false\n").await;
-    let mut operations = OperationServiceClient::new(channel(&server).await);
+    let (_data, server, client) = serving("[compiler]\nworkers_max = 3\nbaseline = false\n").await;
+    let mut operations = client.operations.clone();
     let (elf, small) = (guests::bytes(LONG).unwrap(), guests::bytes("exit-imc").unwrap());
     client.upload(&elf).await.unwrap();
     client.upload(&small).await.unwrap();
-    let compiles = |result: &str| server.metric(&format!("antares_compiles_total{{result=\"{result}\"}}"));
+    let compiles = |result: &str| server.result("compiles_total", result);
     let workers = || server.zygote(WORKER).map(children).unwrap_or_default();
-    let start = v1::StartCompileRequest { compile: compile(&elf), priority: 0 };
+    let start = v1::StartCompileRequest { compile: Some(compile(&elf)), priority: 0 };
     for round in 1..=3 {
         let name = operations.start_compile(start.clone()).await.unwrap().into_inner().name;
         server.busy_worker(WORKER);
@@ -110,10 +84,10 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
     }
     assert_eq!(compiles("done"), 0.0);
     // The workers are free, and the compile leaves no trace.
-    assert!(client.compiler.compile(compile(&small).unwrap()).await.unwrap().into_inner().stored);
+    assert!(client.compile(&small).await.unwrap().stored);
     // A client that disconnects cancels nothing.
-    let mut leaving = client.clone();
-    let call = tokio::spawn(async move { leaving.compiler.compile(start.compile.unwrap()).await });
+    let leaving = client.clone();
+    let call = tokio::spawn(async move { leaving.compile(&elf).await });
     server.busy_worker(WORKER);
     call.abort();
     until("it has ended by itself", || compiles("done") == 2.0);
@@ -122,26 +96,18 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_revokes_changes_the_log_and_drains() {
-    let (_data, server, mut client) = serving("").await;
-    let mut admin = AdminServiceClient::new(channel(&server).await);
+    let (_data, server, client) = serving("").await;
+    let mut admin = client.admin.clone();
     let elf = guests::bytes("exit-imc").unwrap();
     client.upload(&elf).await.unwrap();
-    let compiled = client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner();
-    assert_eq!(
-        client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner().cache(),
-        v1::CacheUse::Hit
-    );
+    let compiled = client.compile(&elf).await.unwrap();
+    assert_eq!(client.compile(&elf).await.unwrap().cache(), v1::CacheUse::Hit);
     // In force at once: it is no longer a hit, and a compile reproduces the same bytes.
     admin.revoke(v1::RevokeRequest { name: compiled.artifact_sha256 }).await.unwrap();
-    let status = client.compiler.compile(compile(&elf).unwrap()).await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::FailedPrecondition, "ARTIFACT_REVOKED"));
+    is(&client.compile(&elf).await.unwrap_err(), Code::FailedPrecondition, "ARTIFACT_REVOKED");
     for name in ["", "nonsense", &"0".repeat(16)] {
         let status = admin.revoke(v1::RevokeRequest { name: name.to_owned() }).await.unwrap_err();
-        assert_eq!(
-            (status.code(), reason(&status).as_str()),
-            (Code::InvalidArgument, "REQUEST_INVALID"),
-            "{name}"
-        );
+        is(&status, Code::InvalidArgument, "REQUEST_INVALID");
     }
     let mut filter = async |filter: &str| {
         let asked = v1::SetLogFilterRequest { filter: filter.to_owned() };
@@ -160,8 +126,7 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
 
 /// Standard output of `antares WORDS --server SERVER`, or its error.
 fn said(words: &[&str], server: &str) -> Result<String, String> {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    let output = command.args(words).args(["--server", server]).output().unwrap();
+    let output = antares(words).args(["--server", server]).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
@@ -174,11 +139,11 @@ async fn an_operator_is_who_may_open_the_socket() {
         format!("[admin]\nsocket = {socket:?}\n[listen]\ncalls_max = 1\n[compiler]\nbaseline = false\n");
     let mut server = Server::start_with(&data, &sections);
     let at = format!("unix://{}", socket.display());
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let elf = guests::bytes("exit-imc").unwrap();
     client.upload(&elf).await.unwrap();
-    client.compiler.compile(compile(&elf).unwrap()).await.unwrap();
-    let script = Sha256Digest::of(&elf).to_string();
+    client.compile(&elf).await.unwrap();
+    let script = digest(&elf);
     // No network address makes a caller an operator, not even a local one.
     let refused = said(&["admin", "revoke", &script], &server.address).unwrap_err();
     assert!(refused.contains("admin.socket") && refused.contains("admin.loopback"), "{refused}");
@@ -209,18 +174,17 @@ async fn an_operator_is_who_may_open_the_socket() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_stored_is_reported_in_pages() {
-    let (_data, server, mut client) = serving("").await;
+    let (_data, _server, mut client) = serving("").await;
     let mut expected = Vec::new();
     for number in 0..5_u8 {
         let blob = [number; 100];
         client.upload(&blob).await.unwrap();
-        expected.push(Sha256Digest::of(&blob).to_string());
+        expected.push(digest(&blob));
     }
     expected.sort_unstable();
-    let mut store = StoreServiceClient::new(channel(&server).await);
     let mut page = async |kind: v1::StoredKind, page_size: u32, page_token: &str| {
         let asked = v1::ListStoredRequest { kind: kind.into(), page_size, page_token: page_token.to_owned() };
-        let page = store.list_stored(asked).await?.into_inner();
+        let page = client.store.list_stored(asked).await?.into_inner();
         let keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         Ok::<_, tonic::Status>((keys, page.next_page_token))
     };
@@ -240,6 +204,6 @@ async fn what_is_stored_is_reported_in_pages() {
     let (_, of_scripts) = page(v1::StoredKind::Script, 1, "").await.unwrap();
     for token in ["x", &expected[0], &of_scripts] {
         let status = page(v1::StoredKind::Artifact, 1, token).await.unwrap_err();
-        assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+        is(&status, Code::InvalidArgument, "REQUEST_INVALID");
     }
 }

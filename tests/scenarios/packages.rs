@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    client::Client,
+    client::serving,
     identity::{Issuer, claims},
-    server::{PATIENCE, Server, until},
+    server::{PATIENCE, Server, antares, ended, started, until},
     tls::section,
     transaction_table::{Answer, direct, table},
     transactions::with_lock,
@@ -54,11 +54,11 @@ impl Place {
         let (ours, issuer) = (Authority::new("ours"), Issuer::new());
         let (pair, shown) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
         let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
-        let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let data = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let runners = "[[auth.rules]]\ncertificate = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
         let audit = format!("[audit]\ntarget = {:?}\n", data[0].path().join("audit"));
         let sections = format!("{tls}{runners}{audit}");
-        let compiler = Server::start_program("antares-compiler-svc", &[], &data[0], &sections);
+        let compiler = Server::start_program("antares-compiler-svc", &data[0], &sections);
         let own = ours.issue("runner", "DNS:runner");
         let sections = format!(
             "{tls}{}[[auth.rules]]\ntoken = \"author\"\nroles = [\"upload\", \"execute\"]\ntenant = \"author\"\n\
@@ -69,7 +69,7 @@ impl Place {
             own.certificate,
             own.key
         );
-        let server = Server::start_program("antares-runner-svc", &[], &data[1], &sections);
+        let server = Server::start_program("antares-runner-svc", &data[1], &sections);
         let token = folder.path().join("token");
         std::fs::write(&token, issuer.sign(&claims("author", |_| {}))).unwrap();
         let files = [
@@ -102,6 +102,11 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
+/// Field names follow the protocol in one language, and its JSON in the others.
+fn exit_code(of: &Value) -> Option<&Value> {
+    of.get("exitCode").or_else(|| of.get("exit_code"))
+}
+
 /// With TLS and a token.
 fn answers_come_from_the_server(place: &Place) {
     let examples = debugger_examples().unwrap();
@@ -119,10 +124,8 @@ fn answers_come_from_the_server(place: &Place) {
     let refused = write("refused.json", &with_lock(&exits(7)));
     let answer = place.answer("verify", &refused, &[]);
     assert_eq!(answer["outcome"], json!("VERIFY_OUTCOME_FAILED"));
-    // Field names follow the protocol in one language, and its JSON in the others.
     let group = &answer["groups"][0];
-    let exit_code = group.get("exitCode").or_else(|| group.get("exit_code"));
-    assert_eq!(exit_code, Some(&json!(7)), "{answer}");
+    assert_eq!(exit_code(group), Some(&json!(7)), "{answer}");
     // An invalid transaction.
     let output = place.request("verify", &write("none.json", "{\"mock_info\": {}, \"tx\": {}}"), &[]);
     assert!(!output.status.success() && output.stdout.is_empty());
@@ -130,14 +133,12 @@ fn answers_come_from_the_server(place: &Place) {
     for _ in 0..2 {
         let answer = place.answer("run", &guests::build("fib-imc").unwrap(), &["10"]);
         let verdict = &answer["verdict"];
-        let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
-        assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
+        assert_eq!((&verdict["outcome"], exit_code(verdict)), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
     }
     // The command uploads, and the runner forwards it in the caller's name.
-    let mut command = Command::new(worker_path("antares").unwrap());
-    command.args(["run", "--server", &format!("https://{}", place.server.address)]);
-    let ran = command.arg(guests::build("exit-imc").unwrap()).envs(place.files.clone()).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let mut command = antares(&["run", "--server", &format!("https://{}", place.server.address)]);
+    let (status, said) = ended(command.arg(guests::build("exit-imc").unwrap()).envs(place.files.clone()));
+    assert_eq!(status, Some(0), "{said}");
     let is_author_s = |line: &Value| {
         line["call"] == "antares.v1.CompilerService/Upload"
             && (&line["who"], &line["tenant"]) == (&json!("author"), &json!("author"))
@@ -194,17 +195,16 @@ impl Drop for Lines {
 }
 
 async fn every_json_has_the_answer_of_the_server(program: &Path) {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let (client, mut lines) = (Client::connect(&server).await, Lines::new(program, &server.address));
+    let (_data, server, client) = serving("").await;
+    let mut lines = Lines::new(program, &server.address);
     for line in table() {
         assert_eq!(lines.answer(&line), direct(&client, &line).await, "{line}");
     }
 }
 
 fn servers_take_turns(program: &Path) {
-    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let mut servers = data.each_ref().map(Server::start);
+    let [(_one, first), (_two, second)] = [(); 2].map(|()| started(""));
+    let mut servers = [first, second];
     let address = format!("ipv4:{},{}", servers[0].address, servers[1].address);
     let mut lines = Lines::new(program, &address);
     let passing = with_lock(&exits(0));
@@ -231,9 +231,8 @@ async fn package(language: &str) {
 /// The package's own tests, on its installation.
 fn own_tests(language: &str, place: &Place) {
     let test = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/test.sh");
-    let output = Command::new(test).arg(language).arg(place.folder.path()).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    let (status, text) = ended(Command::new(test).arg(language).arg(place.folder.path()));
+    assert_eq!(status, Some(0), "{text}");
 }
 
 /// The table of docs/clients.md matches constants of the packages.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient};
+use antares_proto::v1::{self, Tier};
 use opentelemetry_proto::tonic::collector::profiles::v1development::{
     ExportProfilesServiceRequest, ExportProfilesServiceResponse,
     profiles_service_server::{ProfilesService, ProfilesServiceServer},
@@ -11,35 +11,33 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
-use antares_abi::Sha256Digest;
 use antares_chain::exits;
 
 use crate::{
-    client::{Client, inline, serving},
-    identity::plain,
+    client::{Client, digest, inline, serving},
     journey::counts,
     server::until,
 };
 
 fn of(script: Option<&[u8]>) -> Option<v1::ProfileSelection> {
-    let script = script.map(|elf| Sha256Digest::of(elf).to_string());
+    let script = script.map(digest);
     Some(v1::ProfileSelection { script, window_ms: None })
 }
 
-async fn cycles(client: &mut Client, elf: &[u8], tier: Tier) -> u64 {
+async fn cycles(client: &Client, elf: &[u8], tier: Tier) -> u64 {
     client.execute(inline(elf, &[], tier)).await.unwrap().verdict.unwrap().cycles
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_add_up_to_what_callers_saw() {
-    let (_data, server, mut runs) = serving("[runner]\nsample_cycles = 10000\n").await;
+    let (_data, server, runs) = serving("[runner]\nsample_cycles = 10000\n").await;
     let (long, short) = (counts(100, 1), exits(3));
     let mut reported = 0;
     for tier in [Tier::Native, Tier::Auto, Tier::Interpreter] {
-        reported += cycles(&mut runs, &long, tier).await;
+        reported += cycles(&runs, &long, tier).await;
     }
-    let reported_short = cycles(&mut runs, &short, Tier::Native).await;
-    let mut client = ProfileServiceClient::new(plain(&server).await);
+    let reported_short = cycles(&runs, &short, Tier::Native).await;
+    let mut client = runs.profiles.clone();
 
     let listed = client.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     let listed: Vec<(u64, u64)> = listed.scripts.iter().map(|script| (script.cycles, script.runs)).collect();
@@ -78,7 +76,7 @@ async fn profiles_add_up_to_what_callers_saw() {
     assert!(sampled[0] >= 2.0 && sampled[0] + sampled[1] == 4.0, "{sampled:?}");
 
     let page = |query: &str| server.get(&format!("/debug/pprof/guest{query}"));
-    let found = page(&format!("?seconds=60&script={}", Sha256Digest::of(&long)));
+    let found = page(&format!("?seconds=60&script={}", digest(&long)));
     // A profile for pprof is gzipped.
     assert!(found.starts_with("HTTP/1.1 200") && found.contains("\r\n\r\n\u{1f}\u{fffd}"), "{found}");
     // A scraper gets everything once.
@@ -96,9 +94,9 @@ async fn profiles_add_up_to_what_callers_saw() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_can_be_turned_off() {
-    let (_data, server, mut runs) = serving("[runner]\nsample_cycles = 0\n").await;
-    cycles(&mut runs, &counts(100, 1), Tier::Native).await;
-    let mut client = ProfileServiceClient::new(plain(&server).await);
+    let (_data, _server, runs) = serving("[runner]\nsample_cycles = 0\n").await;
+    cycles(&runs, &counts(100, 1), Tier::Native).await;
+    let mut client = runs.profiles.clone();
     let listed = client.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
     assert!(listed.scripts.is_empty());
 }
@@ -143,19 +141,19 @@ async fn a_collector_gets_all_cycles_once() {
         "[runner]\nsample_cycles = 10000\n[trace]\nendpoint = \"http://{address}\"\n[profile_push]\notlp = true\n\
          [tuned]\nprofile_push_ms = 50\n"
     );
-    let (_data, server, mut runs) = serving(&sections).await;
+    let (_data, server, runs) = serving(&sections).await;
     let (elf, mut reported) = (counts(100, 1), 0);
     let sent = || collector.0.lock().unwrap().iter().map(sum).sum::<i64>();
     // Each round shows what of the earlier ones arrives twice.
     for _ in 0..3 {
-        reported += i64::try_from(cycles(&mut runs, &elf, Tier::Native).await).unwrap();
+        reported += i64::try_from(cycles(&runs, &elf, Tier::Native).await).unwrap();
         until("all cycles have arrived", || sent() >= reported);
         assert_eq!(sent(), reported);
     }
     let requests = collector.0.lock().unwrap().clone();
     let texts = &requests[0].dictionary.as_ref().unwrap().string_table;
-    assert!(texts.contains(&Sha256Digest::of(&elf).to_string()), "{texts:?}");
+    assert!(texts.contains(&digest(&elf)), "{texts:?}");
     until("its pushes are counted", || {
-        server.metric("antares_profile_pushes_total{result=\"sent\"}") == requests.len() as f64
+        server.result("profile_pushes_total", "sent") == requests.len() as f64
     });
 }

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 /// Longest time to wait for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The address of a server that chooses its port.
+const ANYWHERE: &str = "127.0.0.1:0";
+
 /// Processor time after which a worker has certainly started its job.
 pub(crate) const BUSY_TICKS: u64 = 10;
 
@@ -50,32 +53,25 @@ impl Server {
     /// ([`Server::temporary`]).
     #[track_caller]
     pub(crate) fn start_with(data: &TempDir, sections: &str) -> Self {
-        Self::start_program("antares", &["serve"], data, sections)
+        Self::start_program("antares", data, sections)
     }
 
     /// As [`Server::start_with`], with another program: one of the services alone.
     #[track_caller]
-    pub(crate) fn start_program(program: &str, words: &[&str], data: &TempDir, sections: &str) -> Self {
-        Self::start_listening(program, words, "127.0.0.1:0", data, sections)
+    pub(crate) fn start_program(program: &str, data: &TempDir, sections: &str) -> Self {
+        Self::start_at(program, ANYWHERE, data, sections)
     }
 
-    /// A service alone at the address of an earlier process.
+    /// The same at the address of an earlier process.
     #[track_caller]
     pub(crate) fn start_at(program: &str, address: &str, data: &TempDir, sections: &str) -> Self {
-        Self::start_listening(program, &[], address, data, sections)
-    }
-
-    /// `antares serve` at the address of an earlier process.
-    #[track_caller]
-    pub(crate) fn start_again(address: &str, data: &TempDir) -> Self {
-        Self::start_listening("antares", &["serve"], address, data, "")
+        Self::start_command(Self::command(&[], program, address, data, sections))
     }
 
     /// `antares serve` under the command `before`, which ends by executing the arguments after it.
     #[track_caller]
     pub(crate) fn start_under(before: &[&str], data: &TempDir, sections: &str) -> Self {
-        let command = Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections);
-        Self::start_command(command)
+        Self::start_command(Self::command(before, "antares", ANYWHERE, data, sections))
     }
 
     /// As [`Server::start_with`]; the log is in a file too.
@@ -93,37 +89,19 @@ impl Server {
         data: &TempDir,
         sections: &str,
     ) -> (Self, BufReader<ChildStdout>) {
-        let mut process =
-            Begun::new(&mut Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections));
-        let mut log = BufReader::new(process.output());
-        let addresses = loop {
+        let (mut server, mut log) = Self::begin(Self::command(before, "antares", ANYWHERE, data, sections));
+        while server.address.is_empty() {
             let mut line = String::new();
             assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it said where it serves");
-            if let Some(addresses) = addresses_in(&line) {
-                break addresses;
-            }
-        };
-        (Self::at(process.serves(), addresses), log)
+            addresses_in(&line).into_iter().for_each(|addresses| server.is_at(addresses));
+        }
+        (server, log)
     }
 
-    #[track_caller]
-    fn start_listening(program: &str, words: &[&str], listen: &str, data: &TempDir, sections: &str) -> Self {
-        Self::start_command(Self::command(&[], program, words, listen, data, sections))
-    }
-
-    fn command(
-        before: &[&str],
-        program: &str,
-        words: &[&str],
-        listen: &str,
-        data: &TempDir,
-        sections: &str,
-    ) -> Command {
+    fn command(before: &[&str], program: &str, listen: &str, data: &TempDir, sections: &str) -> Command {
         // Settings without a configuration key need another program.
-        let (program, words) = match sections.contains("[tuned]") {
-            true => ("tuned-server", &[][..]),
-            false => (program, words),
-        };
+        let program = if sections.contains("[tuned]") { "tuned-server" } else { program };
+        let words: &[&str] = if program == "antares" { &["serve"] } else { &[] };
         let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
         let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
@@ -153,13 +131,12 @@ impl Server {
     }
 
     #[track_caller]
-    fn start_command(mut command: Command) -> Self {
-        let mut process = Begun::new(&mut command);
-        let log = process.output();
+    fn start_command(command: Command) -> Self {
+        let (mut server, log) = Self::begin(command);
         let (found, addresses) = mpsc::channel();
         // Reads to the end, so that the server never blocks on its log.
         thread::spawn(move || {
-            for line in BufReader::new(log).lines().map_while(Result::ok) {
+            for line in log.lines().map_while(Result::ok) {
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
@@ -169,15 +146,21 @@ impl Server {
                 }
             }
         });
-        let addresses = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
-        let server = Self::at(process.serves(), addresses);
+        server.is_at(addresses.recv_timeout(PATIENCE).expect("the log says where it serves"));
         until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
         server
     }
 
-    fn at(process: Child, addresses: Addresses) -> Self {
-        let Addresses { grpc: address, metrics, web } = addresses;
-        Self { process, address, metrics, web }
+    /// A process that has not yet reported where it serves, and its log.
+    #[track_caller]
+    fn begin(mut command: Command) -> (Self, BufReader<ChildStdout>) {
+        let mut process = command.spawn().unwrap();
+        let log = BufReader::new(process.stdout.take().unwrap());
+        (Self { process, address: String::new(), metrics: String::new(), web: None }, log)
+    }
+
+    fn is_at(&mut self, addresses: Addresses) {
+        (self.address, self.metrics, self.web) = (addresses.grpc, addresses.metrics, addresses.web);
     }
 
     /// Folder of the server's store.
@@ -218,11 +201,7 @@ impl Server {
             Iterator::count,
         );
         let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
-        let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
-        };
+        let field = |name| kib_of(self.pid(), "status", name).unwrap_or(0);
         let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
         [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
     }
@@ -254,16 +233,29 @@ impl Server {
         value.unwrap_or(0.0)
     }
 
+    /// The value of the metric `antares_NAME` with this `result`.
+    pub(crate) fn result(&self, name: &str, result: &str) -> f64 {
+        self.metric(&format!("antares_{name}{{result=\"{result}\"}}"))
+    }
+
+    /// How often files of this kind were read again with this result.
+    pub(crate) fn reloads(&self, kind: &str, result: &str) -> f64 {
+        self.metric(&format!("antares_reloads_total{{kind=\"{kind}\",result=\"{result}\"}}"))
+    }
+
+    /// Run workers with a job.
+    pub(crate) fn busy(&self) -> f64 {
+        self.metric("antares_workers_busy{role=\"run\"}")
+    }
+
     /// Peak memory of the server's own process, bytes.
     pub(crate) fn memory_high(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+        kib_of(self.pid(), "status", "VmHWM:").unwrap() << 10
     }
 
     /// The zygote whose command line names `binary`.
     pub(crate) fn zygote(&self, binary: &str) -> Option<u32> {
-        children(self.process.id()).into_iter().find(|pid| command(*pid).contains(binary))
+        child_named(self.pid(), binary)
     }
 
     /// A worker of the zygote `binary` that has used processor time, which excludes ending ones.
@@ -286,6 +278,12 @@ impl Server {
         let _ = self.process.wait();
     }
 
+    /// Is killed, and starts again at its address.
+    pub(crate) fn die_and_return(&mut self, data: &TempDir) {
+        self.kill();
+        *self = Self::start_at("antares", &self.address, data, "");
+    }
+
     /// Sends SIGTERM and returns the exit status.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
@@ -305,37 +303,43 @@ impl Server {
     }
 }
 
-/// A process that has not yet reported that it serves; killed if it never does.
-struct Begun(Option<Child>);
-
-impl Begun {
-    #[track_caller]
-    fn new(command: &mut Command) -> Self {
-        Self(Some(command.spawn().unwrap()))
-    }
-
-    fn output(&mut self) -> ChildStdout {
-        self.0.as_mut().and_then(|process| process.stdout.take()).unwrap()
-    }
-
-    fn serves(mut self) -> Child {
-        self.0.take().unwrap()
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.0 {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A server with these configuration sections, and its data.
+#[track_caller]
+pub(crate) fn started(sections: &str) -> (TempDir, Server) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, sections);
+    (data, server)
+}
+
+/// The same of one of the services alone.
+#[track_caller]
+pub(crate) fn alone(program: &str, sections: &str) -> (TempDir, Server) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_program(program, &data, sections);
+    (data, server)
+}
+
+/// `antares` with these words, without a server, a cache or credentials of the environment.
+pub(crate) fn antares(words: &[&str]) -> Command {
+    let mut command = Command::new(worker_path("antares").expect("cargo build --workspace builds it"));
+    command.args(words).env("ANTARES_CACHE", "off").envs(s3::environment());
+    for name in ["SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE"] {
+        command.env_remove(format!("ANTARES_{name}"));
+    }
+    command
+}
+
+/// The exit status of a command, and both of its outputs.
+pub(crate) fn ended(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Variables that a test has put into the file `environment` of the folder, one per line.
@@ -343,6 +347,12 @@ fn environment(data: &TempDir) -> Vec<(String, String)> {
     let text = fs::read_to_string(data.path().join("environment")).unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The value below which this share of `times` is.
+pub(crate) fn percentile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort_unstable();
+    times[times.len() * percent / 100]
 }
 
 /// Sends a signal; ignores that the process is gone.
@@ -360,6 +370,23 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// As [`until`], for what takes calls.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    found(what, async || is_so().await.then_some(())).await;
+}
+
+/// What is there at last, with a deadline.
+pub(crate) async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited {PATIENCE:?} until {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Processor time of a process in its own code, in ticks of 10 ms.
 pub(crate) fn processor_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -367,9 +394,17 @@ pub(crate) fn processor_ticks(pid: u32) -> u64 {
     rest.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-fn command(pid: u32) -> String {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&words).into_owned()
+/// A number in a file of a process, mostly in KiB.
+pub(crate) fn kib_of(pid: u32, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// The child of a process whose command line names `binary`.
+pub(crate) fn child_named(parent: u32, binary: &str) -> Option<u32> {
+    let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    children(parent).into_iter().find(|pid| String::from_utf8_lossy(&words(pid)).contains(binary))
 }
 
 pub(crate) fn children(pid: u32) -> Vec<u32> {

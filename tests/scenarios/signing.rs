@@ -1,11 +1,8 @@
 //! Tampered native code in the cache: forged, swapped, truncated, signed by a revoked key, or itself revoked.
 //! It never runs, is compiled again at once, and is counted by reason.
 
-use std::{path::PathBuf, process::Command};
-
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Put, Space};
-use antares_pool::worker_path;
 use antares_proto::v1::{CacheUse, Tier};
 use antares_tests::guests;
 use antares_trust::Manifest;
@@ -13,9 +10,9 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    client::{Client, exit_code, reason, serving, stored},
+    client::{Client, digest, exit_code, is, serving, stored},
     contained::{CONSTANT, mistake_a_constant, spoil_claiming},
-    server::{Server, until},
+    server::{Server, antares, ended, eventually, until},
 };
 
 /// One compile per script, so that its generator is known.
@@ -35,55 +32,52 @@ fn change(data: &TempDir, elf: &[u8], change: impl FnOnce(&Cache, Vec<u8>) -> Ve
     assert_eq!(cache.put(Space::Artifact, key(elf).0, &changed).unwrap(), Put::Stored);
 }
 
-fn keys(data: &TempDir, words: &[&str]) -> String {
-    let folder: PathBuf = Server::keys(data);
-    let mut command = Command::new(worker_path("antares").unwrap());
-    let output = command.arg("keys").args(words).arg("--keys").arg(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+/// `entry` with a changed byte, whose place depends on the length.
+fn flipped(mut entry: Vec<u8>, at: impl Fn(usize) -> usize) -> Vec<u8> {
+    let at = at(entry.len());
+    entry[at] ^= 1;
+    entry
 }
 
-fn refused(server: &Server, reason: &str) -> f64 {
+fn keys(data: &TempDir, words: &[&str]) -> String {
+    let (status, text) = ended(antares(&["keys"]).args(words).arg("--keys").arg(Server::keys(data)));
+    assert_eq!(status, Some(0), "{text}");
+    text.trim().to_owned()
+}
+
+pub(crate) fn refused(server: &Server, reason: &str) -> f64 {
     server.metric(&format!("antares_artifacts_refused_total{{reason=\"{reason}\"}}"))
 }
 
-/// Runs natively; returns whether it was compiled for this run.
-async fn run(client: &mut Client, elf: &[u8]) -> bool {
-    let answer = client.execute(stored(elf, &["-3"], Tier::Native)).await.unwrap();
-    assert_eq!(exit_code(&answer), Some(-3));
-    assert!(answer.tiers.unwrap().native_cycles > 0);
-    answer.artifact.unwrap().cache() == CacheUse::Miss
+/// Runs natively; returns the exit code, and whether it was compiled for this run.
+async fn run_with(client: &Client, elf: &[u8], args: &[&str]) -> (Option<i32>, bool) {
+    let answer = client.execute(stored(elf, args, Tier::Native)).await.unwrap();
+    assert!(answer.tiers.as_ref().is_some_and(|tiers| tiers.native_cycles > 0));
+    (exit_code(&answer), answer.artifact.unwrap().cache() == CacheUse::Miss)
+}
+
+/// Whether it was compiled for this run.
+async fn run(client: &Client, elf: &[u8]) -> bool {
+    let (code, was_compiled) = run_with(client, elf, &["-3"]).await;
+    assert_eq!(code, Some(-3));
+    was_compiled
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_put_into_the_cache_is_compiled_again() {
     let (elf, other) = (guests::bytes("exit-imc").unwrap(), guests::bytes("fib-imc").unwrap());
-    let (data, server, mut client) = serving(SECTIONS).await;
+    let (data, server, client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     client.upload(&other).await.unwrap();
-    assert!(run(&mut client, &elf).await && !run(&mut client, &elf).await);
+    assert!(run(&client, &elf).await && !run(&client, &elf).await);
     client.execute(stored(&other, &["10"], Tier::Native)).await.unwrap();
     server.stop();
     let other_key = key(&other).0;
     type Change = Box<dyn FnOnce(&Cache, Vec<u8>) -> Vec<u8>>;
     let changes: [(&str, Change); 6] = [
         // A changed byte of code, with all keyless digests updated.
-        (
-            "other_bytes",
-            Box::new(|_, mut entry| {
-                let middle = entry.len() / 2;
-                entry[middle] ^= 1;
-                entry
-            }),
-        ),
-        (
-            "signature",
-            Box::new(|_, mut entry| {
-                let at = entry.len() - 10;
-                entry[at] ^= 1;
-                entry
-            }),
-        ),
+        ("other_bytes", Box::new(|_, entry| flipped(entry, |length| length / 2))),
+        ("signature", Box::new(|_, entry| flipped(entry, |length| length - 10))),
         ("other_artifact", Box::new(move |cache, _| cache.get(Space::Artifact, other_key).unwrap())),
         ("malformed", Box::new(|_, entry| entry[..entry.len() - 1].to_vec())),
         // Without the signature.
@@ -93,10 +87,10 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
     for (reason, how) in changes {
         change(&data, &elf, how);
         let server = Server::start_with(&data, SECTIONS);
-        let mut client = Client::connect(&server).await;
-        assert!(run(&mut client, &elf).await, "{reason}");
+        let client = Client::connect(&server).await;
+        assert!(run(&client, &elf).await, "{reason}");
         assert!(refused(&server, reason) >= 1.0, "{reason}");
-        assert!(!run(&mut client, &elf).await, "{reason}");
+        assert!(!run(&client, &elf).await, "{reason}");
         server.stop();
     }
 }
@@ -104,28 +98,20 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_again() {
     let elf = guests::bytes("exit-imc").unwrap();
-    let (data, server, mut client) = serving(SECTIONS).await;
+    let (data, server, client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
-    assert!(run(&mut client, &elf).await);
+    assert!(run(&client, &elf).await);
     let listed = keys(&data, &["list"]);
     let old = listed.split_whitespace().next().unwrap().to_owned();
     assert!(listed.contains("signs"), "{listed}");
     // Code signed by the old key is valid while the key is trusted.
     let new = keys(&data, &["rotate"]);
     assert_ne!(new, old);
-    assert!(!run(&mut client, &elf).await);
+    assert!(!run(&client, &elf).await);
     keys(&data, &["revoke", &old]);
-    let mut was_compiled = false;
-    for _ in 0..200 {
-        was_compiled |= run(&mut client, &elf).await;
-        if was_compiled {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert!(was_compiled, "the old key was revoked");
+    eventually("the old key is revoked", async || run(&client, &elf).await).await;
     until("it is counted", || refused(&server, "key_revoked") >= 1.0);
-    assert!(!run(&mut client, &elf).await);
+    assert!(!run(&client, &elf).await);
     assert!(keys(&data, &["list"]).contains(&format!("{old}  revoked")));
 }
 
@@ -135,10 +121,7 @@ const WRONG: i32 = 78;
 
 /// The exit code of a native run, and whether it was compiled for it.
 async fn reported(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
-    let mut client = Client::connect(server).await;
-    let answer = client.execute(stored(elf, &[], Tier::Native)).await.unwrap();
-    assert!(answer.tiers.as_ref().is_some_and(|tiers| tiers.native_cycles > 0));
-    (exit_code(&answer), answer.artifact.unwrap().cache() == CacheUse::Miss)
+    run_with(&Client::connect(server).await, elf, &[]).await
 }
 
 /// A store with the native code of the script, after its server has stopped.
@@ -184,19 +167,26 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
     server.stop();
 }
 
+/// Runs without native code, in every call.
+async fn is_only_interpreted(server: &Server, elf: &[u8]) {
+    let client = Client::connect(server).await;
+    let answer = client.execute(stored(elf, &[], Tier::Auto)).await.unwrap();
+    assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
+    for _ in 0..3 {
+        let status = client.execute(stored(elf, &[], Tier::Native)).await.unwrap_err();
+        is(&status, Code::FailedPrecondition, "ARTIFACT_REVOKED");
+    }
+}
+
 /// Revoking a script's digest revokes all its native code, from either generator, even if entries are
 /// restored.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_revoked_script_runs_natively() {
     let (data, elf) = compiled().await;
-    keys(&data, &["revoke", &Sha256Digest::of(&elf).to_string()]);
+    keys(&data, &["revoke", &digest(&elf)]);
     let server = Server::start_with(&data, "");
-    let mut client = Client::connect(&server).await;
-    for _ in 0..3 {
-        let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-        assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
-        let status = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap_err();
-        assert_eq!(&*reason(&status), "ARTIFACT_REVOKED", "{status}");
+    for _ in 0..2 {
+        is_only_interpreted(&server, &elf).await;
     }
 }
 
@@ -206,19 +196,9 @@ async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
     // Unchanged.
     let digest = spoil_claiming(&data, &elf, |_| 1, |_| {});
     keys(&data, &["revoke", &digest.to_string()]);
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
     // Compiles are reproducible: the same bytes result, so only the interpreter remains.
-    let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-    assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
-    for _ in 0..3 {
-        let status = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap_err();
-        assert_eq!(
-            (status.code(), &*reason(&status)),
-            (Code::FailedPrecondition, "ARTIFACT_REVOKED"),
-            "{status}"
-        );
-    }
+    let server = Server::start_with(&data, SECTIONS);
+    is_only_interpreted(&server, &elf).await;
     // It is not compiled again for each call: refused once as stored, and once as compiled.
     assert_eq!(refused(&server, "digest_revoked"), 2.0);
 }

@@ -11,10 +11,10 @@ use std::{
 
 use antares_proto::v1::{self, Tier};
 use antares_tests::{generate::Random, guests};
-use bytes::Bytes;
 use tonic::{Code, Status};
 
 use crate::{
+    batches::batch,
     client::{Client, exit_code, inline, of_tenant, reason},
     server::{Server, signal, until},
 };
@@ -74,8 +74,8 @@ async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier,
         let argument = if is_echo { round % 100 } else { 1 };
         let request = of_tenant(tenant, inline(&elf, &[&argument.to_string()], tier));
         let expected = if is_echo { i32::try_from(argument).unwrap() } else { 0 };
-        match client.runner.execute(request).await {
-            Ok(answer) if exit_code(answer.get_ref()) == Some(expected) => met.count(&met.executed, 1),
+        match client.execute(request).await {
+            Ok(answer) if exit_code(&answer) == Some(expected) => met.count(&met.executed, 1),
             Ok(answer) => {
                 println!("wrong: {answer:?}");
                 met.count(&met.wrong, 1);
@@ -87,14 +87,8 @@ async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier,
 }
 
 async fn batches(address: String, met: Arc<Met>) {
-    let script = v1::Script {
-        source: Some(v1::script::Source::Elf(Bytes::from(guests::bytes("exit-imc").unwrap()))),
-        options: None,
-    };
-    let input = |index: usize| v1::Input { args: vec![Bytes::from(index.to_string())] };
-    let inputs = (0..BATCH).map(input).collect();
-    let request =
-        v1::ExecuteBatchRequest { script: Some(script), inputs, ..v1::ExecuteBatchRequest::default() };
+    let args: Vec<_> = (0..BATCH).map(|index| index.to_string()).collect();
+    let request = batch(&guests::bytes("exit-imc").unwrap(), &args, Tier::Auto);
     let mut client = Client::connect_to(&address).await.unwrap();
     while met.goes_on() {
         match client.runner.execute_batch(request.clone()).await {
@@ -103,12 +97,9 @@ async fn batches(address: String, met: Arc<Met>) {
                 let code =
                     |result: &v1::BatchResult| result.verdict.as_ref().and_then(|verdict| verdict.exit_code);
                 // A worker killed during a batch leaves results without a verdict.
-                let right = results
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, result)| code(result) == i32::try_from(*index).ok());
                 let without = results.iter().filter(|result| code(result).is_none()).count();
-                let right = right.count();
+                let right =
+                    (0..).zip(&results).filter(|(index, result)| code(result) == Some(*index)).count();
                 met.count(&met.batched, right as u64);
                 met.count(&met.wrong, (BATCH - right - without) as u64);
             }
@@ -120,7 +111,7 @@ async fn batches(address: String, met: Arc<Met>) {
 
 /// Invalid calls, and calls whose client disconnects.
 async fn trouble(address: String, met: Arc<Met>) {
-    let mut client = Client::connect_to(&address).await.unwrap();
+    let client = Client::connect_to(&address).await.unwrap();
     let endless = guests::bytes("attack-loop-call").unwrap();
     while met.goes_on() {
         let rubbish = inline(&[0x7f; 300], &[], Tier::Native);
@@ -202,12 +193,11 @@ async fn soak(seconds: u64) {
     assert!(lost <= 8 * kills, "{lost} lost by {kills} kills");
     let counted = server.metric("antares_executions_total{outcome=\"exit\"}");
     let reported = (executed + batched) as f64;
-    println!("{counted} executions that exited by the server's count, {reported} by the callers'");
     // Answers include the completed runs of a batch whose worker was killed; an answer is lost only with its
     // caller.
     assert!((counted - reported).abs() < 0.5, "{counted} {reported}");
     flat(&looks);
-    until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
+    until("nobody is busy", || server.busy() < 0.5);
     assert_eq!(server.stop(), Some(0));
     let left = std::fs::read_dir(Server::temporary(&data)).unwrap().flatten();
     assert_eq!(left.filter(|entry| entry.path().is_file()).count(), 0, "temporary files are left");
@@ -220,7 +210,6 @@ fn flat(looks: &[[u64; 5]]) {
     let names = ["descriptors", "memory files", "threads", "KiB resident", "workers"];
     for (what, name) in names.into_iter().enumerate() {
         let (early, late) = (median(early, what), median(late, what));
-        println!("{name}: {early} early, {late} late");
         let room = if name == "KiB resident" { early / 10 + (16 << 10) } else { 24 };
         assert!(late <= early + room, "{name}: {early} early, {late} late");
     }

@@ -17,14 +17,14 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason, serving},
-    server::{PATIENCE, Server, children, signal, until},
+    client::{Client, exit_code, inline, is, serving},
+    server::{PATIENCE, Server, child_named, children, found, signal, until},
 };
 
 /// A refused call, which is logged.
-async fn refused(client: &mut Client) -> tonic::Status {
+async fn refused(client: &Client) -> tonic::Status {
     let request = v1::CompileRequest { script_sha256: "zz".repeat(32), ..Default::default() };
-    client.compiler.compile(request).await.unwrap_err()
+    client.compiler.clone().compile(request).await.unwrap_err()
 }
 
 #[track_caller]
@@ -49,10 +49,10 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     let data = tempfile::tempdir().unwrap();
     // Enough to fill the queue soon.
     let (server, mut log) = Server::start_unread(&[], &data, "filter = \"trace\"\n");
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let end = tokio::time::Instant::now() + PATIENCE;
     while server.metric("antares_log_lost_total") == 0.0 {
-        assert_eq!(refused(&mut client).await.code(), Code::InvalidArgument);
+        assert_eq!(refused(&client).await.code(), Code::InvalidArgument);
         assert!(tokio::time::Instant::now() < end, "no line was lost");
     }
     runs(client.execute(script()).await);
@@ -64,7 +64,7 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     assert!(reported["lines"].as_u64() > Some(0), "{reported}");
     // The process ends although its log is unread.
     for _ in 0..200 {
-        refused(&mut client).await;
+        refused(&client).await;
     }
     assert_eq!(server.stop(), Some(0));
     drop(log);
@@ -83,9 +83,9 @@ async fn an_audit_pipe_is_never_waited_for() {
     assert_eq!(server.stop(), Some(0));
     // If the operator requires the log, calls are refused until someone reads it.
     let server = Server::start_with(&data, &format!("{target}required = true\n"));
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let refused = client.execute(script()).await.unwrap_err();
-    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::Unavailable, "AUDIT_UNAVAILABLE"));
+    is(&refused, Code::Unavailable, "AUDIT_UNAVAILABLE");
     let mut reader = File::open(&pipe).unwrap();
     until("the audit log is read", || server.metric("antares_audit_broken") == 0.0);
     runs(client.execute(script()).await);
@@ -131,12 +131,8 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
     let server = Server::start_under(&before, &data, sections);
     let first = First::of(&server);
     let init = first.0;
-    let mut client = Client::connect(&server).await;
-    let zygote = || {
-        let named = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let mut all = children(init).into_iter();
-        all.find(|pid| String::from_utf8_lossy(&named(pid)).contains("antares-run-worker"))
-    };
+    let client = Client::connect(&server).await;
+    let zygote = || child_named(init, "antares-run-worker");
     for _ in 0..4 {
         // Renewals, and orphaned workers.
         for _ in 0..4 {
@@ -170,7 +166,7 @@ async fn a_worker_that_cannot_be_forked_is_reported_and_comes_back() {
     if !is_root() {
         return;
     }
-    let (_data, server, mut client) = serving("[runner]\nidle_workers_max = 0\n").await;
+    let (_data, server, client) = serving("[runner]\nidle_workers_max = 0\n").await;
     runs(client.execute(script()).await);
     let zygote = server.zygote("antares-run-worker").unwrap();
     let limits = fs::read_to_string(format!("/proc/{zygote}/limits")).unwrap();
@@ -184,13 +180,7 @@ async fn a_worker_that_cannot_be_forked_is_reported_and_comes_back() {
     };
     limit("1");
     // A spare worker may still exist.
-    let end = tokio::time::Instant::now() + PATIENCE;
-    let status = loop {
-        match client.execute(script()).await {
-            Err(status) => break status,
-            Ok(_) => assert!(tokio::time::Instant::now() < end, "workers are still made"),
-        }
-    };
+    let status = found("no worker is made", async || client.execute(script()).await.err()).await;
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     assert!(status.get_error_details().retry_info().is_some(), "{status:?}");
     assert!(server.metric("antares_workers_not_forked_total{role=\"run\"}") >= 1.0);
@@ -211,8 +201,7 @@ fn a_proc_that_hides_processes_is_reported() {
     if !may.success() {
         return println!("skipped: another user may not execute {}", program.display());
     }
-    let chown = Command::new("chown").arg("-R").arg("64123:64123").arg(data.path()).status().unwrap();
-    assert!(chown.success());
+    assert!(Command::new("chown").args(["-R", "64123:64123"]).arg(data.path()).status().unwrap().success());
     let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", hide, "sh"];
     let own = "mkdir -p \"$0\" && chown -R 64123:64123 \"$0\" && exec \"$@\"";
     let folder = data.path().display().to_string();

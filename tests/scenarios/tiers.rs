@@ -4,18 +4,17 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
-use antares_pool::worker_path;
 use antares_proto::v1::{self, CacheUse, Tier};
 use antares_tests::{guests, s3};
 use tempfile::TempDir;
 
 use crate::{
-    client::{Client, exit_code, reason, stored},
-    server::{Server, until},
+    client::{self, Client, digest, exit_code, reason, stored},
+    server::{Server, antares, ended, started, until},
+    signing::refused,
 };
 
 fn sections(folder: &Path, more: &str) -> String {
@@ -24,11 +23,7 @@ fn sections(folder: &Path, more: &str) -> String {
 }
 
 fn request(elf: &[u8]) -> v1::CompileRequest {
-    v1::CompileRequest {
-        script_sha256: Sha256Digest::of(elf).to_string(),
-        least: v1::CodeTier::Full.into(),
-        ..v1::CompileRequest::default()
-    }
+    v1::CompileRequest { least: v1::CodeTier::Full.into(), ..client::compile(elf) }
 }
 
 async fn compile(server: &Server, elf: &[u8]) -> v1::CompileResponse {
@@ -40,13 +35,13 @@ async fn compile(server: &Server, elf: &[u8]) -> v1::CompileResponse {
 async fn made_by(server: &Server, elf: &[u8]) -> v1::CompileResponse {
     Client::connect(server).await.upload(elf).await.unwrap();
     let made = compile(server, elf).await;
-    until("all is written", || server.metric("antares_tier_writes_waiting") == 0.0);
+    is_written(server);
     assert_eq!(made.cache(), CacheUse::Miss);
     made
 }
 
-fn refused(server: &Server, reason: &str) -> f64 {
-    server.metric(&format!("antares_artifacts_refused_total{{reason=\"{reason}\"}}"))
+pub(crate) fn is_written(server: &Server) {
+    until("all is written", || server.metric("antares_tier_writes_waiting") == 0.0);
 }
 
 fn reads(server: &Server, tier: &str, result: &str) -> f64 {
@@ -62,22 +57,21 @@ fn object(folder: &Path, elf: &[u8]) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_server_has_compiled_is_a_hit_on_another() {
-    let [one, two, tier] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [two, tier] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let elf = guests::bytes("exit-imc").unwrap();
-    let first = Server::start_with(&one, &sections(tier.path(), ""));
+    let (_one, first) = started(&sections(tier.path(), ""));
     let made = made_by(&first, &elf).await;
-    assert!(made.compile_ms > 0 || made.cache() == CacheUse::Miss);
     let second = Server::start_with(&two, &sections(tier.path(), ""));
     // The second server was not given the script.
     let found = compile(&second, &elf).await;
     assert_eq!((found.cache(), found.compile_ms), (CacheUse::Hit, 0));
     assert_eq!(found.artifact_key, made.artifact_key);
     assert_eq!(reads(&second, "shared", "hit"), 1.0);
-    let mut client = Client::connect(&second).await;
+    let client = Client::connect(&second).await;
     let answer = client.execute(stored(&elf, &["-3"], Tier::Native)).await.unwrap();
     assert_eq!(exit_code(&answer), Some(-3));
     assert!(answer.tiers.unwrap().native_cycles > 0);
-    assert_eq!(second.metric("antares_compiles_total{result=\"done\"}"), 0.0);
+    assert_eq!(second.result("compiles_total", "done"), 0.0);
     // From memory; and from its own disk in a new process without the shared tier.
     assert_eq!(compile(&second, &elf).await.cache(), CacheUse::Hit);
     assert!(reads(&second, "memory", "hit") >= 1.0);
@@ -92,82 +86,65 @@ async fn what_one_server_has_compiled_is_a_hit_on_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_operator_removes_does_not_come_back_from_the_shared_tier() {
-    let [data, tier] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let elf = guests::bytes("exit-imc").unwrap();
-    let server = Server::start_with(&data, &sections(tier.path(), ""));
+    let (tier, elf) = (tempfile::tempdir().unwrap(), guests::bytes("exit-imc").unwrap());
+    let (_data, server) = started(&sections(tier.path(), ""));
     made_by(&server, &elf).await;
     assert!(object(tier.path(), &elf).exists());
-    let digest = Sha256Digest::of(&elf).to_string();
-    let (status, reported) = antares(&["rm", &digest, "--server", &server.address]);
+    let (status, reported) = ended(&mut antares(&["rm", &digest(&elf), "--server", &server.address]));
     assert_eq!(status, Some(0), "{reported}");
     assert!(!object(tier.path(), &elf).exists());
-    let mut client = Client::connect(&server).await;
-    let error = client.compiler.compile(request(&elf)).await.unwrap_err();
+    let error = Client::connect(&server).await.compile(&elf).await.unwrap_err();
     assert_eq!(reason(&error), "SCRIPT_NOT_FOUND");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
-    let [one, tier] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let elf = guests::bytes("exit-imc").unwrap();
-    let first = Server::start_with(&one, &sections(tier.path(), ""));
+    let (tier, elf) = (tempfile::tempdir().unwrap(), guests::bytes("exit-imc").unwrap());
+    let (_one, first) = started(&sections(tier.path(), ""));
     let made = made_by(&first, &elf).await;
     let path = object(tier.path(), &elf);
-    let whole = fs::read(&path).unwrap();
-    let mut flipped = whole.clone();
-    flipped[whole.len() / 2] ^= 1;
-    for (what, bytes) in
-        [("cut", whole[..whole.len() / 2].to_vec()), ("flipped", flipped), ("empty", Vec::new())]
-    {
-        fs::write(&path, bytes).unwrap();
-        let two = tempfile::tempdir().unwrap();
-        let second = Server::start_with(&two, &sections(tier.path(), ""));
-        let again = compile(&second, &elf).await;
-        assert_eq!((again.cache(), &again.artifact_key), (CacheUse::Miss, &made.artifact_key), "{what}");
-        assert!(reads(&second, "shared", "damaged") >= 1.0, "{what}");
-        until("it is whole again", || second.metric("antares_tier_writes_waiting") == 0.0);
-        assert_eq!(fs::read(&path).unwrap().len(), whole.len(), "{what}");
-    }
+    let mut changed = fs::read(&path).unwrap();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    fs::write(&path, &changed).unwrap();
+    let (_two, second) = started(&sections(tier.path(), ""));
+    let again = compile(&second, &elf).await;
+    assert_eq!((again.cache(), again.artifact_key), (CacheUse::Miss, made.artifact_key));
+    assert!(reads(&second, "shared", "damaged") >= 1.0);
+    is_written(&second);
+    assert_ne!(fs::read(&path).unwrap(), changed, "it is whole again");
     // A tier that always fails: a file is in the place of its folder.
     fs::remove_dir_all(tier.path().join("v1")).unwrap();
     fs::write(tier.path().join("v1"), b"in the way").unwrap();
-    let two = tempfile::tempdir().unwrap();
-    let second = Server::start_with(&two, &sections(tier.path(), ""));
-    let mut client = Client::connect(&second).await;
-    client.upload(&elf).await.unwrap();
-    assert_eq!(compile(&second, &elf).await.cache(), CacheUse::Miss);
-    assert_eq!(compile(&second, &elf).await.cache(), CacheUse::Hit);
-    assert!(reads(&second, "shared", "failed") + reads(&second, "shared", "skipped") >= 1.0);
-    assert!(second.is_ready(), "the shared tier is nothing that the service needs");
-    fs::remove_file(tier.path().join("v1")).unwrap();
-    until("what waits goes up when it is back", || object(tier.path(), &elf).exists());
+    let (_three, third) = started(&sections(tier.path(), ""));
+    Client::connect(&third).await.upload(&elf).await.unwrap();
+    for expected in [CacheUse::Miss, CacheUse::Hit] {
+        assert_eq!(compile(&third, &elf).await.cache(), expected);
+    }
+    assert!(reads(&third, "shared", "failed") + reads(&third, "shared", "skipped") >= 1.0);
+    assert!(third.is_ready(), "the shared tier is nothing that the service needs");
 }
 
-fn new_keys(folder: &Path) {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    let output = command.args(["keys", "generate", "--keys"]).arg(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn signing(folder: &TempDir) -> String {
-    format!("[signing]\nkeys = \"{}\"\n", folder.path().join("keys").display())
+/// A folder with new keys, and its section of the configuration.
+fn new_keys() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let (status, text) = ended(antares(&["keys", "generate", "--keys"]).arg(&keys));
+    assert_eq!(status, Some(0), "{text}");
+    (folder, format!("[signing]\nkeys = {keys:?}\n"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_keys_are_given_only_what_they_have_signed_is_taken() {
-    let [one, tier, ours, theirs] = [(); 4].map(|()| tempfile::tempdir().unwrap());
-    let elf = guests::bytes("exit-imc").unwrap();
-    new_keys(&ours.path().join("keys"));
-    new_keys(&theirs.path().join("keys"));
-    let first = Server::start_with(&one, &sections(tier.path(), &signing(&theirs)));
+    let (tier, elf) = (tempfile::tempdir().unwrap(), guests::bytes("exit-imc").unwrap());
+    let ((_ours, ours), (_theirs, theirs)) = (new_keys(), new_keys());
+    let (_one, first) = started(&sections(tier.path(), &theirs));
     made_by(&first, &elf).await;
     // A server with the same keys accepts it.
-    let two = tempfile::tempdir().unwrap();
-    let friend = Server::start_with(&two, &sections(tier.path(), &signing(&theirs)));
+    let (_two, friend) = started(&sections(tier.path(), &theirs));
     assert_eq!(compile(&friend, &elf).await.cache(), CacheUse::Hit);
     // A server with other keys does not, and stores its own.
-    let three = tempfile::tempdir().unwrap();
-    let stranger = Server::start_with(&three, &sections(tier.path(), &signing(&ours)));
+    let (_three, stranger) = started(&sections(tier.path(), &ours));
     let mut client = Client::connect(&stranger).await;
     let key = compile(&friend, &elf).await.artifact_key;
     let request = v1::GetArtifactRequest { artifact_key: key };
@@ -176,52 +153,48 @@ async fn where_keys_are_given_only_what_they_have_signed_is_taken() {
     assert_eq!(refused(&stranger, "key_unknown"), 1.0);
     assert_eq!(compile(&stranger, &elf).await.cache(), CacheUse::Miss);
     assert_eq!(refused(&stranger, "key_unknown"), 2.0);
-    until("all is written", || stranger.metric("antares_tier_writes_waiting") == 0.0);
-    let four = tempfile::tempdir().unwrap();
-    let friend = Server::start_with(&four, &sections(tier.path(), &signing(&ours)));
+    is_written(&stranger);
+    let (_four, friend) = started(&sections(tier.path(), &ours));
     assert_eq!(compile(&friend, &elf).await.cache(), CacheUse::Hit);
 }
 
-fn antares(words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    let output = command.args(words).envs(s3::environment()).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+fn said(words: &[&str]) -> (Option<i32>, String) {
+    ended(&mut antares(words))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_warm_a_server_and_look_at_the_tier() {
-    let [one, two, tier, scripts] = [(); 4].map(|()| tempfile::tempdir().unwrap());
-    let server = Server::start_with(&one, &sections(tier.path(), ""));
+    let [tier, scripts] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (_one, server) = started(&sections(tier.path(), ""));
     let (elf, other) = (guests::bytes("exit-imc").unwrap(), guests::bytes("fib-imc").unwrap());
     fs::write(scripts.path().join("exit"), &elf).unwrap();
     fs::write(scripts.path().join("fib"), &other).unwrap();
     let (folder, url) = (scripts.path().to_str().unwrap(), s3::url(tier.path()));
-    let (digest, nobody) = (Sha256Digest::of(&elf).to_string(), Sha256Digest::of(b"nobody").to_string());
-    let (status, reported) = antares(&["warm", folder, &digest, "--server", &server.address]);
+    let (digest, nobody) = (digest(&elf), digest(b"nobody"));
+    let (status, reported) = said(&["warm", folder, &digest, "--server", &server.address]);
     assert_eq!(
         (status, reported.matches(" compiled in ").count(), reported.lines().count()),
         (Some(0), 2, 2),
         "{reported}"
     );
-    let (status, reported) = antares(&["warm", folder, &nobody, "--server", &server.address]);
+    let (status, reported) = said(&["warm", folder, &nobody, "--server", &server.address]);
     assert_eq!((status, reported.matches("was compiled before").count()), (Some(1), 2), "{reported}");
     assert!(reported.contains("3/3") && reported.contains("not stored"), "{reported}");
-    assert_eq!(antares(&["warm", "/nowhere", "--server", &server.address]).0, Some(2));
-    assert_eq!(antares(&["warm", folder, "--server", "127.0.0.1:1"]).0, Some(3));
-    until("all is written", || server.metric("antares_tier_writes_waiting") == 0.0);
+    assert_eq!(said(&["warm", "/nowhere", "--server", &server.address]).0, Some(2));
+    assert_eq!(said(&["warm", folder, "--server", "127.0.0.1:1"]).0, Some(3));
+    is_written(&server);
     server.stop();
-    let (status, reported) = antares(&["cache", "ls", "--shared", &url]);
+    let (status, reported) = said(&["cache", "ls", "--shared", &url]);
     assert!(status == Some(0) && reported.contains(&digest) && reported.lines().count() == 3, "{reported}");
-    assert_eq!(antares(&["cache", "ls", "--artifacts", "--shared", &url]).1.lines().count(), 3);
+    assert_eq!(said(&["cache", "ls", "--artifacts", "--shared", &url]).1.lines().count(), 3);
     let copy = scripts.path().join("copy");
-    let get = |key: &str| antares(&["cache", "get", key, "--shared", &url, "-o", copy.to_str().unwrap()]).0;
+    let get = |key: &str| said(&["cache", "get", key, "--shared", &url, "-o", copy.to_str().unwrap()]).0;
     assert_eq!((get(&digest), fs::read(&copy).unwrap() == elf, get(&nobody)), (Some(0), true, Some(1)));
-    let second = Server::start_with(&two, &sections(tier.path(), ""));
-    let (status, reported) = antares(&["cache", "warm", "--shared", &url, "--server", &second.address]);
+    let (_two, second) = started(&sections(tier.path(), ""));
+    let (status, reported) = said(&["cache", "warm", "--shared", &url, "--server", &second.address]);
     assert_eq!((status, reported.matches("was compiled before").count()), (Some(0), 2), "{reported}");
-    let (status, reported) = antares(&["cache", "gc", "--older-than", "20000", "--shared", &url]);
+    let (status, reported) = said(&["cache", "gc", "--older-than", "20000", "--shared", &url]);
     assert!(status == Some(0) && reported.starts_with("0 entries"), "{reported}");
-    let (status, reported) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
+    let (status, reported) = said(&["cache", "ls", "--shared", "http://somewhere/else"]);
     assert!(status == Some(2) && reported.contains("s3://bucket/prefix"), "{reported}");
 }

@@ -7,7 +7,7 @@ use std::{
     net::TcpStream,
     os::unix::fs::symlink,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -15,7 +15,6 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use antares_pool::worker_path;
 use antares_tests::{
     authorities::{Authority, Pair},
     guests,
@@ -24,7 +23,7 @@ use antares_tls::{ClientFiles, TlsClient};
 use tempfile::TempDir;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::server::{PATIENCE, Server, signal, until};
+use crate::server::{self, PATIENCE, Server, alone, ended, signal, started, until};
 
 /// Renewals under load; signals announce most, and polling finds some.
 const RENEWALS: usize = 100;
@@ -42,30 +41,19 @@ pub(crate) fn section(pair: &Pair, more: &str) -> String {
     format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
 }
 
+/// `antares` with these words about a server.
 pub(crate) fn antares(server: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(worker_path("antares").unwrap());
-    command.args(words).args(["--server", server]).env("ANTARES_CACHE", "off");
-    for name in ["SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE"] {
-        command.env_remove(format!("ANTARES_{name}"));
-    }
+    let mut command = server::antares(words);
+    command.args(["--server", server]);
     command
 }
 
 fn shown<'a>(ca: &'a Path, pair: Option<&'a Pair>) -> Vec<&'a str> {
     let mut words = vec!["health", "--tls-ca", ca.to_str().unwrap()];
-    if let Some(pair) = pair {
-        words.extend([
-            "--tls-cert",
-            pair.certificate.to_str().unwrap(),
-            "--tls-key",
-            pair.key.to_str().unwrap(),
-        ]);
+    if let Some(Pair { certificate, key }) = pair {
+        words.extend(["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
     }
     words
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// All mismatches between client and server, and the errors that the client's user sees.
@@ -87,16 +75,12 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     words[0] = "run";
     words.extend([elf.to_str().unwrap(), "--"]);
     // Options of the server precede the script's arguments.
-    let mut run = antares(&url, &words[..words.len() - 1]);
-    let output = run.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let by_environment = antares(&url, &["health"])
-        .env("ANTARES_TLS_CA", &ca)
-        .env("ANTARES_TLS_CERT", &good.certificate)
-        .env("ANTARES_TLS_KEY", &good.key)
-        .output()
-        .unwrap();
-    assert!(by_environment.status.success(), "{}", stderr(&by_environment));
+    let (status, said) = ended(&mut antares(&url, &words[..words.len() - 1]));
+    assert_eq!(status, Some(0), "{said}");
+    let mut by_environment = antares(&url, &["health"]);
+    by_environment.env("ANTARES_TLS_CA", &ca).env("ANTARES_TLS_CERT", &good.certificate);
+    let (status, said) = ended(by_environment.env("ANTARES_TLS_KEY", &good.key));
+    assert_eq!(status, Some(0), "{said}");
 
     let their_ca = theirs.certificate();
     let by_name = format!("https://{by_name}");
@@ -111,11 +95,10 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
         (&format!("http://{}", server.address), vec!["health"], 3, "https://"),
         (&url, shown(Path::new("/nowhere"), None), 2, "/nowhere"),
     ] {
-        let output = antares(url, &words).output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(reported), "{reported}: {}", stderr(&output));
+        let (ended_with, said) = ended(&mut antares(url, &words));
+        assert!(ended_with == Some(status) && said.contains(reported), "{words:?}, {reported}: {said}");
     }
-    assert!(server.metric("antares_tls_handshakes_total{result=\"failed\"}") >= 4.0);
+    assert!(server.result("tls_handshakes_total", "failed") >= 4.0);
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -158,12 +141,10 @@ fn a_certificate_that_has_expired_takes_force_with_a_warning() {
 
 #[test]
 fn a_server_that_does_not_encrypt_says_so_to_who_thinks_it_does() {
-    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
-    let server = Server::start(&data);
-    let output = antares(&format!("https://{}", server.address), &shown(&ours.certificate(), None)).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("does not speak TLS"), "{}", stderr(&output));
+    let (ours, (_data, server)) = (Authority::new("ours"), started(""));
+    let url = format!("https://{}", server.address);
+    let (status, said) = ended(&mut antares(&url, &shown(&ours.certificate(), None)));
+    assert!(status == Some(3) && said.contains("does not speak TLS"), "{said}");
 }
 
 /// Runners and a compiler in separate processes: which of them trust each other.
@@ -172,9 +153,8 @@ fn a_runner_believes_its_compiler_and_shows_who_it_is() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let (ca, runner, stranger) =
         (ours.certificate(), ours.issue("runner", "DNS:runner"), theirs.issue("stranger", "DNS:runner"));
-    let folders: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
     let sections = section(&ours.issue("compiler", SERVER), &format!("client_ca = {ca:?}\n{ANYBODY}"));
-    let compiler = Server::start_program("antares-compiler-svc", &[], &folders[0], &sections);
+    let (_data, compiler) = alone("antares-compiler-svc", &sections);
     let elf = guests::build("exit-imc").unwrap();
     let trusting = |ca: &Path, pair: &Pair| {
         let url = format!("https://{}", compiler.address);
@@ -183,27 +163,23 @@ fn a_runner_believes_its_compiler_and_shows_who_it_is() {
             "[runner]\ncompiler_url = {url:?}\ncompiler_ca = {ca:?}\ncompiler_certificate = {certificate:?}\ncompiler_key = {key:?}\n"
         )
     };
-    for (folder, sections, status) in [
-        (&folders[1], trusting(&ca, &runner), 0),
-        (&folders[2], trusting(&theirs.certificate(), &runner), 3),
-        (&folders[3], trusting(&ca, &stranger), 3),
+    for (sections, status) in [
+        (trusting(&ca, &runner), 0),
+        (trusting(&theirs.certificate(), &runner), 3),
+        (trusting(&ca, &stranger), 3),
     ] {
-        let runner = Server::start_program("antares-runner-svc", &[], folder, &sections);
+        let (_data, runner) = alone("antares-runner-svc", &sections);
         let words = ["run", "--tier", "native", elf.to_str().unwrap()];
         assert!(runner.metric("antares_certificate_expiry_timestamp_seconds{file=\"client\"}") > 0.0);
-        let output = antares(&format!("http://{}", runner.address), &words).output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{sections}: {}", stderr(&output));
+        let (ended_with, said) = ended(&mut antares(&runner.address, &words));
+        assert_eq!(ended_with, Some(status), "{sections}: {said}");
     }
 }
 
 /// openssl's report of a handshake with this protocol version.
 fn handshake(address: &str, version: &str) -> String {
-    let output = Command::new("openssl")
-        .args(["s_client", "-connect", address, version, "-cipher", "DEFAULT@SECLEVEL=0", "-alpn", "h2"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    let words = ["s_client", "-connect", address, version, "-cipher", "DEFAULT@SECLEVEL=0", "-alpn", "h2"];
+    ended(Command::new("openssl").args(words).stdin(Stdio::null())).1
 }
 
 /// A folder whose certificate changes like a Kubernetes secret: the files are links through a linked folder.
@@ -260,8 +236,7 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
     let pairs: Vec<Pair> = (0..10).map(|number| ours.issue(&format!("server{number}"), SERVER)).collect();
     mounted.put(&pairs[0].certificate, &pairs[0].key, 0);
     let server = Server::start_with(&data, &section(&mounted.pair, ""));
-    let reloads =
-        |result| server.metric(&format!("antares_reloads_total{{kind=\"tls\",result=\"{result}\"}}"));
+    let reloads = |result| server.reloads("tls", result);
     let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let url = format!("https://{}", server.address);
     let callers: Vec<_> = [true, true, false]
@@ -288,7 +263,6 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
     for caller in callers {
         caller.await.unwrap();
     }
-    println!("{} calls while {RENEWALS} certificates were renewed", calls.load(Ordering::Relaxed));
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -297,7 +271,7 @@ fn a_handshake_that_does_not_go_on_is_ended_and_takes_no_place_of_others() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let more = "[tuned]\nhandshake_ms_max = 1500\nhandshakes_max = 4\n";
     let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), more));
-    let result = |result| server.metric(&format!("antares_tls_handshakes_total{{result=\"{result}\"}}"));
+    let result = |result| server.result("tls_handshakes_total", result);
     let started = Instant::now();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     // Two are a peer's share of four.
@@ -308,9 +282,9 @@ fn a_handshake_that_does_not_go_on_is_ended_and_takes_no_place_of_others() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
     }
-    let output =
-        antares(&format!("https://{}", server.address), &shown(&ours.certificate(), None)).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    let url = format!("https://{}", server.address);
+    let (status, said) = ended(&mut antares(&url, &shown(&ours.certificate(), None)));
+    assert_eq!(status, Some(0), "{said}");
 }
 
 #[test]
@@ -324,14 +298,8 @@ fn files_that_are_of_no_use_stop_the_start() {
         (Pair { certificate: "/nowhere".into(), ..one.clone() }, "/nowhere"),
     ] {
         fs::write(&config, format!("[metrics]\naddress = \"\"\n{}", section(&pair, ""))).unwrap();
-        let output = Command::new(worker_path("antares").unwrap())
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
-            .arg(&config)
-            .arg("--data")
-            .arg(Server::store(&data))
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains(reported), "{reported}: {}", stderr(&output));
+        let mut serve = server::antares(&["serve", "--listen", "127.0.0.1:0", "--config"]);
+        let (status, said) = ended(serve.arg(&config).arg("--data").arg(Server::store(&data)));
+        assert!(status == Some(3) && said.contains(reported), "{reported}: {said}");
     }
 }

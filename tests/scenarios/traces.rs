@@ -31,7 +31,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
     client::{Client, exit_code, inline, of_tenant},
-    server::{Server, until},
+    server::{Server, alone, started, until},
 };
 
 const TRACE: [u8; 16] = [0xa7; 16];
@@ -139,8 +139,7 @@ async fn an_encrypted_collector_gets_spans_of_those_who_show_a_certificate() {
             fs::write(data.path().join("environment"), &environment).unwrap();
             let server = Server::start_with(&data, &sections);
             execute_traced(&server).await;
-            let number =
-                |result: &str| server.metric(&format!("antares_trace_spans_total{{result=\"{result}\"}}"));
+            let number = |result: &str| server.result("trace_spans_total", result);
             let arrived = || collector.0.lock().unwrap().is_empty() != (result == "sent");
             until(&format!("spans are {result}: {sections}{environment}"), || {
                 number(result) > 0.0 && arrived()
@@ -159,7 +158,7 @@ async fn execute_traced(server: &Server) -> u64 {
     let mut request = of_tenant("acme", inline(&guests::bytes("exit-imc").unwrap(), &["3"], Tier::Native));
     let parent = format!("00-{}-{CALLER}-01", "a7".repeat(16));
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());
-    let answer = Client::connect(server).await.runner.execute(request).await.unwrap().into_inner();
+    let answer = Client::connect(server).await.execute(request).await.unwrap();
     assert_eq!(exit_code(&answer), Some(3));
     answer.verdict.unwrap().cycles
 }
@@ -183,8 +182,7 @@ fn check_origin(sent: &ResourceSpans) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_call_is_one_trace_down_to_the_worker_s_run() {
     let (collector, address) = Collector::start().await;
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"http://{address}\"\n"));
+    let (_data, server) = started(&format!("[trace]\nendpoint = \"http://{address}\"\n"));
     let cycles = i64::try_from(execute_traced(&server).await).unwrap();
     let stopped = tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
     assert_eq!(stopped, Some(0));
@@ -227,10 +225,9 @@ async fn one_call_is_one_trace_down_to_the_worker_s_run() {
 async fn each_service_signs_its_part_of_a_trace() {
     let (collector, address) = Collector::start().await;
     let trace = format!("[trace]\nendpoint = \"http://{address}\"\n");
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let compiler = Server::start_program("antares-compiler-svc", &[], &folders[0], &trace);
+    let (_compilers, compiler) = alone("antares-compiler-svc", &trace);
     let sections = format!("{trace}[runner]\ncompiler_url = \"http://{}\"\n", compiler.address);
-    let runner = Server::start_program("antares-runner-svc", &[], &folders[1], &sections);
+    let (_runners, runner) = alone("antares-runner-svc", &sections);
     execute_traced(&runner).await;
     // Pending spans are sent at the end.
     let stop = || (runner.stop(), compiler.stop());

@@ -181,7 +181,6 @@ async fn the_server_says_of_each_json_what_the_parser_says() {
             (parsed, answer) => panic!("{answer:?}, but {:?}: {line}", parsed.err()),
         }
     }
-    println!("{accepted} accepted, {refused} refused");
     assert!(accepted > 3 && refused > 250, "{accepted} accepted, {refused} refused");
     let failing = Answer::Verdict { outcome: "VERIFY_OUTCOME_FAILED".to_owned(), cycles: 1078 };
     assert_eq!(direct(&client, &lines[0]).await, failing);

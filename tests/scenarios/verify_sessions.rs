@@ -3,13 +3,11 @@
 
 use std::collections::HashSet;
 
-use antares_chain::elf;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
     verify_session_request::Message, verify_session_response::Message as Told,
     verify_transaction_request::Transaction,
 };
-use antares_tests::asm::encode;
 use bytes::Bytes;
 use ckb_types::{core::ScriptHashType, packed, prelude::*};
 use tokio::{sync::mpsc, time::timeout};
@@ -17,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::{
-    client::{Client, locked, reason, serving},
+    client::{Client, assembled, is, locked, reason, serving},
     server::{PATIENCE, signal, until},
     transactions::fields,
 };
@@ -27,27 +25,10 @@ const BLOB_BYTES: usize = 1 << 20;
 
 /// A lock that counts down from the first two bytes of the witness, and exits with the first.
 fn lock() -> Vec<u8> {
-    let li = |register, value| encode::i(0x13, 0, register, 0, value);
-    elf(&[
-        encode::i(0x13, 0, 2, 2, -16),
-        li(5, 2),
-        encode::s(3, 2, 5, 0),
-        encode::i(0x13, 0, 10, 2, 8),
-        encode::i(0x13, 0, 11, 2, 0),
-        li(12, 0),
-        li(13, 0),
-        li(14, 1),
-        li(17, 2047),
-        encode::i(0x13, 0, 17, 17, 2074 - 2047),
-        0x73,
-        encode::i(0x03, 5, 6, 2, 8),
-        encode::i(0x13, 0, 6, 6, 1),
-        encode::i(0x13, 0, 6, 6, -1),
-        encode::b(1, 6, 0, -4).unwrap(),
-        encode::i(0x03, 0, 10, 2, 8),
-        li(17, 93),
-        0x73,
-    ])
+    let text = "addi sp, sp, -16\nli t0, 2\nsd t0, 0(sp)\naddi a0, sp, 8\nmv a1, sp\nli a2, 0\nli a3, 0\nli a4, 1\n\
+        li a7, 2074\necall\nlhu t1, 8(sp)\naddi t1, t1, 1\n1: addi t1, t1, -1\nbnez t1, 1b\nlb a0, 8(sp)\n\
+        li a7, 93\necall\n";
+    assembled(text)
 }
 
 /// Transactions of one lock with different witnesses.
@@ -110,7 +91,7 @@ async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
     fields.cell_deps = transactions.whole.cell_deps.clone();
     fields.cell_deps[1].cell.as_mut().unwrap().data = Bytes::new();
     fields.cell_deps[1].cell.as_mut().unwrap().data_sha256 = Some("ab".repeat(32));
-    let answer = client.runner.verify_batch(batch.clone()).await.unwrap().into_inner();
+    let answer = client.runner.verify_batch(batch).await.unwrap().into_inner();
     let ids: Vec<_> = answer.results.iter().map(|result| result.id).collect();
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
     let mut errors = Vec::new();
@@ -128,20 +109,11 @@ async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
     assert!(
         errors.iter().all(|(_, error)| error.retry_after_ms.is_none() && !error.status_details.is_empty())
     );
-
-    batch.transactions[1].id = 0;
-    let twice = client.runner.verify_batch(batch.clone()).await.unwrap_err();
-    assert_eq!((twice.code(), reason(&twice).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    batch.transactions.clear();
-    assert_eq!(client.runner.verify_batch(batch.clone()).await.unwrap_err().code(), Code::InvalidArgument);
-    batch.shared.as_mut().unwrap().tier = 9;
-    batch.transactions = vec![transactions.one(0)];
-    assert_eq!(client.runner.verify_batch(batch).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
 /// Transactions that run up to their limits, and their shared part.
 fn endless() -> (Transactions, v1::VerifyShared) {
-    let endless = Transactions::new(&elf(&[encode::jal(0, 0).unwrap()]));
+    let endless = Transactions::new(&assembled("1: j 1b\n"));
     let shared = v1::VerifyShared {
         limits: Some(v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..Default::default() }),
         tier: Tier::Interpreter.into(),
@@ -154,13 +126,13 @@ type Messages = mpsc::Sender<v1::VerifySessionRequest>;
 
 /// A started session.
 pub(crate) async fn open(
-    client: &mut Client,
+    client: &Client,
     shared: v1::VerifyShared,
 ) -> (Messages, Streaming<v1::VerifySessionResponse>) {
     let (sender, messages) = mpsc::channel(1024);
     send(&sender, Message::Start(shared)).await;
-    let mut reported =
-        client.runner.verify_session(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    let answers = client.runner.clone().verify_session(ReceiverStream::new(messages)).await;
+    let mut reported = answers.unwrap().into_inner();
     let first = timeout(PATIENCE, reported.message()).await.unwrap().unwrap().unwrap();
     assert!(matches!(first.message, Some(Told::Started(started)) if started.transactions_max > 0));
     (sender, reported)
@@ -180,9 +152,9 @@ pub(crate) async fn result(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_given_up_ends_and_the_session_goes_on() {
-    let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
+    let (_data, _server, client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, shared) = endless();
-    let (sender, mut reported) = open(&mut client, shared).await;
+    let (sender, mut reported) = open(&client, shared).await;
     // The first keeps the only worker busy; the others wait for it.
     for number in 0..3 {
         send(&sender, Message::Transaction(endless.one(number))).await;
@@ -209,15 +181,15 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     assert!(timeout(PATIENCE, reported.message()).await.unwrap().unwrap().is_none());
     let mut alone = Transactions::new(&lock()).whole(3);
     alone.tier = Tier::Interpreter.into();
-    let alone = client.runner.verify_transaction(alone).await.unwrap().into_inner();
+    let alone = client.verify(alone).await.unwrap();
     assert_eq!(alone.groups[0].exit_code, Some(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_there_is_room_for_waits_and_is_not_refused() {
-    let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\nqueue_max = 1\n").await;
+    let (_data, _server, client) = serving("[runner]\nworkers_max = 1\nqueue_max = 1\n").await;
     let transactions = Transactions::new(&lock());
-    let (sender, mut reported) = open(&mut client, transactions.shared()).await;
+    let (sender, mut reported) = open(&client, transactions.shared()).await;
     for number in 0..100 {
         send(&sender, Message::Transaction(transactions.one(number))).await;
     }
@@ -233,23 +205,21 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
     }
     send(&sender, Message::Start(v1::VerifyShared::default())).await;
     let status = timeout(PATIENCE, reported.message()).await.unwrap().unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    is(&status, Code::InvalidArgument, "REQUEST_INVALID");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress() {
     // Nothing else ends it during the test.
-    let (_data, server, mut client) =
-        serving("[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n").await;
+    let (_data, server, client) = serving("[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n").await;
     let (endless, shared) = endless();
-    let (sender, reported) = open(&mut client, shared).await;
+    let (sender, reported) = open(&client, shared).await;
     for number in 0..8 {
         send(&sender, Message::Transaction(endless.one(number))).await;
     }
-    let busy = || server.metric("antares_workers_busy{role=\"run\"}");
-    until("one runs", || busy() > 0.5);
+    until("one runs", || server.busy() > 0.5);
     drop((sender, reported));
-    until("all workers are free", || busy() < 0.5);
+    until("all workers are free", || server.busy() < 0.5);
 }
 
 /// The end of a session, and the numbers answered before.
@@ -270,10 +240,10 @@ async fn end(reported: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Ve
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
     let limits = "[runner]\nworkers_max = 1\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
-    let (_data, _server, mut client) = serving(limits).await;
+    let (_data, _server, client) = serving(limits).await;
     let (endless, shared) = endless();
     for _ in 0..3 {
-        let (sender, mut reported) = open(&mut client, shared.clone()).await;
+        let (sender, mut reported) = open(&client, shared.clone()).await;
         for number in 0..8 {
             send(&sender, Message::Transaction(endless.one(number))).await;
         }
@@ -284,17 +254,16 @@ async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_ends_its_sessions_behind_their_last_answers() {
-    let (_data, server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
+    let (_data, server, client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, mut shared) = endless();
     shared.limits.as_mut().unwrap().deadline_ms = Some(10_000);
-    let (_idle, mut idle_reported) = open(&mut client, shared.clone()).await;
-    let (sender, mut reported) = open(&mut client, shared).await;
+    let (_idle, mut idle_reported) = open(&client, shared.clone()).await;
+    let (sender, mut reported) = open(&client, shared).await;
     send(&sender, Message::Transaction(endless.one(7))).await;
-    let busy = || server.metric("antares_workers_busy{role=\"run\"}");
-    until("it runs", || busy() > 0.5);
+    until("it runs", || server.busy() > 0.5);
     signal("-TERM", server.pid());
     let (status, ids) = end(&mut idle_reported).await;
-    assert!(busy() > 0.5, "nothing was waited for");
+    assert!(server.busy() > 0.5, "nothing was waited for");
     assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![]));
     let (status, ids) = end(&mut reported).await;
     assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![7]));

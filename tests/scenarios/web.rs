@@ -7,18 +7,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-use antares_abi::Sha256Digest;
 use antares_chain::exits;
 use antares_proto::v1::Tier;
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::{
-    client::{Client, inline, verification},
+    client::{Client, digest, inline, verification},
     identity::{Issuer, claims},
-    server::{PATIENCE, Server, until},
+    server::{PATIENCE, Server, started, until},
     tls::section,
     transactions::with_lock,
 };
@@ -83,19 +81,19 @@ fn curl_at(scheme: &str, server: &Server, path: &str, words: &[&str], body: &[u8
     }
 }
 
+/// Asserts the status, and gRPC's reason.
+#[track_caller]
+fn is(answer: &Answer, status: u16, reason: &str) {
+    assert_eq!((answer.status, answer.reason().as_str()), (status, reason));
+}
+
 fn send(server: &Server, method: &str, body: &Value) -> Answer {
     curl(server, method, &["-H", JSON], body.to_string().as_bytes())
 }
 
-fn started() -> (TempDir, Server) {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, WEB);
-    (data, server)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_runs_verifies_uploads_and_compiles() {
-    let (_data, server) = started();
+    let (_data, server) = started(WEB);
     let health = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!((health.status, health.json()), (200, json!({"status": "SERVING"})));
 
@@ -103,7 +101,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     let encoded = STANDARD.encode(&script);
     let run = json!({"script": {"elf": encoded}, "textArgs": ["7"], "tier": "TIER_INTERPRETER"});
     let answer = send(&server, &format!("{RUNNER}/Execute"), &run);
-    let mut client = Client::connect(&server).await;
+    let client = Client::connect(&server).await;
     let expected = client.execute(inline(&script, &["7"], Tier::Interpreter)).await.unwrap().verdict.unwrap();
     let verdict = &answer.json()["verdict"];
     assert_eq!(answer.status, 200);
@@ -118,7 +116,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     assert_eq!(answer["outcome"], json!(expected.outcome().as_str_name()));
     assert_eq!(answer["cycles"], json!(expected.cycles.to_string()));
 
-    let digest = Sha256Digest::of(&script).to_string();
+    let digest = digest(&script);
     let header = json!({"header": {"sha256": digest, "sizeBytes": script.len().to_string()}});
     let chunks = script.chunks(50_000).map(|chunk| json!({"chunk": STANDARD.encode(chunk)}).to_string());
     let upload: Vec<_> = std::iter::once(header.to_string()).chain(chunks).collect();
@@ -135,7 +133,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
 
 #[test]
 fn streams_are_lines() {
-    let (_data, server) = started();
+    let (_data, server) = started(WEB);
     let script = STANDARD.encode(guests::bytes("exit-imc").unwrap());
     let input = |id: u32| json!({"input": {"id": id.to_string(), "input": {"args": [STANDARD.encode(id.to_string())]}}});
     let start = json!({"start": {"script": {"elf": script}}});
@@ -160,22 +158,22 @@ fn streams_are_lines() {
 
 #[test]
 fn what_is_wrong_is_reported_as_http_tells_it() {
-    let (_data, server) = started();
+    let (_data, server) = started(WEB);
     let execute = format!("{RUNNER}/Execute");
     let missing = send(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
-    assert_eq!((missing.status, missing.reason().as_str()), (404, "SCRIPT_NOT_FOUND"));
+    is(&missing, 404, "SCRIPT_NOT_FOUND");
     let unknown = send(&server, &execute, &json!({"script": {"sha": 1}}));
-    assert_eq!((unknown.status, unknown.reason().as_str()), (400, "MESSAGE_MALFORMED"));
+    is(&unknown, 400, "MESSAGE_MALFORMED");
     let broken = curl(&server, &execute, &["-H", JSON], b"{\"script\":");
-    assert_eq!((broken.status, broken.reason().as_str()), (400, "MESSAGE_MALFORMED"));
+    is(&broken, 400, "MESSAGE_MALFORMED");
     // Its objects would take more than a peer's limit.
     let bomb = format!("{{\"args\":[{}\"\"]}}", "\"\",".repeat(2_000_000));
     let bomb = curl(&server, &execute, &["-H", JSON], bomb.as_bytes());
-    assert_eq!((bomb.status, bomb.reason().as_str()), (429, "REQUEST_BYTES"));
+    is(&bomb, 429, "REQUEST_BYTES");
     assert!(bomb.head.contains("retry-after: 1"), "{}", bomb.head);
     let long = vec![b' '; (20 << 20) + 1];
     let long = curl(&server, &execute, &["-H", JSON], &long);
-    assert_eq!((long.status, long.reason().as_str()), (413, "MESSAGE_TOO_LARGE"));
+    is(&long, 413, "MESSAGE_TOO_LARGE");
     for kind in ["text/plain", "application/grpc", "application/x-ndjson", "application/grpc-web-text", ""] {
         let kind = format!("content-type: {kind}");
         assert_eq!(curl(&server, &execute, &["-H", &kind], b"{}").status, 415, "{kind}");
@@ -186,14 +184,9 @@ fn what_is_wrong_is_reported_as_http_tells_it() {
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (405, &json!(405)), "{method}");
     }
     // Services for operators and autoscalers are not offered.
-    for path in [
-        "",
-        "antares.v1.AdminService/Drain",
-        "antares.v1.StoreService/ListStored",
-        "x/y",
-        "antares.v1.RunnerService/No",
-    ] {
-        assert_eq!(curl(&server, path, &["-H", JSON], b"{}").status, 404, "{path}");
+    for path in ["", "AdminService/Drain", "StoreService/ListStored", "x/y", "RunnerService/No"] {
+        let path = format!("antares.v1.{path}");
+        assert_eq!(curl(&server, &path, &["-H", JSON], b"{}").status, 404, "{path}");
     }
     let answer = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!(answer.status, 200, "it is well afterwards");
@@ -214,7 +207,7 @@ fn first_line(server: &Server, bytes: &str) -> String {
 
 #[test]
 fn a_request_that_is_cut_or_ambiguous_is_its_caller_s_mistake() {
-    let (_data, server) = started();
+    let (_data, server) = started(WEB);
     let head = format!("POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: x\r\n{JSON}\r\n");
     let (length, chunked) = ("content-length: 2\r\n", "transfer-encoding: chunked\r\n");
     let good = format!("{head}{length}\r\n{{}}");
@@ -248,7 +241,7 @@ fn a_request_that_is_cut_or_ambiguous_is_its_caller_s_mistake() {
 
 #[test]
 fn pages_that_nobody_named_may_not_call() {
-    let (_data, server) = started();
+    let (_data, server) = started(WEB);
     let path = "grpc.health.v1.Health/Check";
     let preflight = |origin: &str| {
         let origin = format!("origin: {origin}");
@@ -283,11 +276,10 @@ fn pages_that_nobody_named_may_not_call() {
 /// The same calls with authentication: encrypted, with tokens, and within a tenant's quotas.
 #[test]
 fn callers_are_distinguished_as_over_grpc() {
-    let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
+    let (issuer, authority) = (Issuer::new(), Authority::new("web"));
     let pair = authority.issue("server", "IP:127.0.0.1");
     let more = format!("{}{WEB}[quotas]\nguest_cycles_per_second = 20\n", issuer.section());
-    let sections = section(&pair, &more);
-    let server = Server::start_with(&data, &sections);
+    let (_data, server) = started(&section(&pair, &more));
     let ca = authority.certificate();
     let run =
         json!({"script": {"elf": STANDARD.encode(guests::bytes("exit-imc").unwrap())}, "textArgs": ["7"]});
@@ -296,25 +288,22 @@ fn callers_are_distinguished_as_over_grpc() {
         curl_at("https", &server, &format!("{RUNNER}/Execute"), &words, run.to_string().as_bytes())
     };
     let missing = execute(&[]);
-    assert_eq!((missing.status, missing.reason().as_str()), (401, "CREDENTIALS_MISSING"));
+    is(&missing, 401, "CREDENTIALS_MISSING");
     let bearer = |subject: &str| format!("authorization: Bearer {}", issuer.sign(&claims(subject, |_| {})));
     let forged = execute(&["-H", "authorization: Bearer no.to.ken"]);
-    assert_eq!((forged.status, forged.reason().as_str()), (401, "TOKEN_INVALID"));
+    is(&forged, 401, "TOKEN_INVALID");
     assert_eq!(execute(&["-H", &bearer("role/upload")]).status, 403);
     let user = bearer("user/a");
     for (name, version) in [("user/one", "--http1.1"), ("user/two", "--http2")] {
         let answer = execute(&["-H", &bearer(name), version]);
         assert_eq!((answer.status, &answer.json()["verdict"]["exitCode"]), (200, &json!(7)));
     }
-    let end = std::time::Instant::now() + PATIENCE;
-    let refused = loop {
-        let answer = execute(&["-H", &user]);
-        if answer.status != 200 {
-            break answer;
-        }
-        assert!(std::time::Instant::now() < end, "there is no quota");
-    };
-    assert_eq!((refused.status, refused.reason().as_str()), (429, "QUOTA"));
+    let mut refused = execute(&["-H", &user]);
+    until("there is a quota", || {
+        refused = execute(&["-H", &user]);
+        refused.status != 200
+    });
+    is(&refused, 429, "QUOTA");
     assert!(refused.head.contains("retry-after: "), "{}", refused.head);
     assert_eq!(execute(&["-H", &bearer("user/b")]).status, 200, "quotas are a tenant's own");
 }
@@ -325,15 +314,12 @@ fn callers_are_distinguished_as_over_grpc() {
 fn a_caller_who_leaves_with_half_a_request_behind_frees_all_in_time() {
     // Far longer than the test waits.
     const LATE_MS: u64 = 2_000_000;
-    let data = tempfile::tempdir().unwrap();
-    let limits = format!("[runner]\ncall_ms_max = {LATE_MS}\ndeadline_ms_max = {LATE_MS}\n");
-    let server = Server::start_with(&data, &format!("{WEB}{limits}"));
+    let (_data, server) =
+        started(&format!("{WEB}[runner]\ncall_ms_max = {LATE_MS}\ndeadline_ms_max = {LATE_MS}\n"));
     let script = STANDARD.encode(guests::bytes("attack-loop-call").unwrap());
     let call = |method: &str, kind: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "POST /{RUNNER}/{method} HTTP/1.1\r\nhost: x\r\n{kind}\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
+        let head = format!("POST /{RUNNER}/{method} HTTP/1.1\r\nhost: x\r\n{kind}\r\n");
+        format!("{head}content-length: {}\r\n\r\n{body}", body.len())
     };
     let calls = |deadline_ms: u64| {
         let limits = json!({"maxCycles": "1000000000000", "deadlineMs": deadline_ms.to_string()});

@@ -34,15 +34,6 @@ pub enum Item {
         /// Added to the target's address: 2 jumps into the middle of an instruction.
         plus: i32,
     },
-    /// `c.beqz` or `c.bnez`.
-    ShortBranch {
-        /// `c.bnez`.
-        not: bool,
-        /// Register 8 to 15.
-        rs1: Register,
-        /// The target.
-        to: Label,
-    },
     /// `jal`.
     Jump {
         /// The link register, 0 for none.
@@ -50,13 +41,10 @@ pub enum Item {
         /// The target.
         to: Label,
     },
-    /// `c.j`.
-    ShortJump {
-        /// The target.
-        to: Label,
-    },
-    /// `auipc` and `jalr`.
+    /// `auipc` and `jalr`, or `lui` and `jalr`.
     FarJump {
+        /// By the target's address, not by the distance to it.
+        is_absolute: bool,
         /// The link register.
         rd: Register,
         /// Scratch register for the upper part.
@@ -64,26 +52,10 @@ pub enum Item {
         /// The target.
         to: Label,
     },
-    /// `lui` and `jalr`.
-    FarJumpAbsolute {
-        /// The link register.
-        rd: Register,
-        /// Scratch register for the upper part.
-        through: Register,
-        /// The target.
-        to: Label,
-    },
-    /// `auipc` and `addi`: the address of a label.
+    /// The address of a label: `auipc` and `addi`, or `lui` and `addiw` if it is below 2^31.
     Address {
-        /// Receives the address.
-        rd: Register,
-        /// The label.
-        of: Label,
-        /// Added to the address.
-        plus: i32,
-    },
-    /// `lui` and `addiw`: the address of a label below 2^31.
-    AddressAbsolute {
+        /// By the address, not by the distance to it.
+        is_absolute: bool,
         /// Receives the address.
         rd: Register,
         /// The label.
@@ -114,18 +86,13 @@ impl Item {
     pub fn size(&self, address: u64) -> u64 {
         match self {
             Self::Label(_) => 0,
-            Self::Half(_) | Self::ShortBranch { .. } | Self::ShortJump { .. } => 2,
+            Self::Half(_) => 2,
             Self::Word(_)
             | Self::Branch { .. }
             | Self::Jump { .. }
             | Self::Entry32(_)
             | Self::EntryRelative { .. } => 4,
-            Self::FarJump { .. }
-            | Self::FarJumpAbsolute { .. }
-            | Self::Address { .. }
-            | Self::AddressAbsolute { .. }
-            | Self::Entry64(_)
-            | Self::Data(_) => 8,
+            Self::FarJump { .. } | Self::Address { .. } | Self::Entry64(_) | Self::Data(_) => 8,
             Self::Align(to) => address.next_multiple_of(u64::from(*to)) - address,
         }
     }

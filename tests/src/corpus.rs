@@ -5,10 +5,11 @@ use std::{fs, path::PathBuf, process::Command};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
 use antares_vm::Machine;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 
 use crate::{
+    crates,
     differential::{Equal, compare},
     guests::{self, RUST_GUESTS, RustLevel, rust_guest},
     native,
@@ -48,16 +49,6 @@ pub enum Form {
 impl Form {
     pub const ALL: [Self; 3] = [Self::Whole, Self::Stripped, Self::Sections];
 
-    /// The name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Stripped => "stripped",
-            Self::Sections => "without sections",
-        }
-    }
-
     /// Converts the file to this form.
     ///
     /// # Errors
@@ -71,9 +62,7 @@ impl Form {
         let folder = tempfile::tempdir()?;
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         fs::write(&from, elf)?;
-        let output = Command::new(objcopy()).arg(argument).arg(&from).arg(&to).output();
-        let output = output.context("llvm-objcopy is not installed; run the set-up script")?;
-        ensure!(output.status.success(), "llvm-objcopy: {}", String::from_utf8_lossy(&output.stderr));
+        crates::run(Command::new(objcopy()).arg(argument).arg(&from).arg(&to))?;
         Ok(fs::read(to)?)
     }
 }
@@ -92,14 +81,14 @@ fn objcopy() -> PathBuf {
 pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     let args = vec![Bytes::from(rounds.to_string())];
     let mut programs = Vec::new();
+    let mut add = |name: String, elf: Vec<u8>| programs.push(Program { name, elf, args: args.clone() });
     for level in RustLevel::ALL {
         for name in RUST_GUESTS {
-            let elf = rust_guest(name, level)?;
-            programs.push(Program { name: format!("{name}-{}", level.name()), elf, args: args.clone() });
+            add(format!("{name}-{}", level.name()), rust_guest(name, level)?);
         }
     }
     for name in ["lua-imc", "lua-b"] {
-        programs.push(Program { name: name.to_owned(), elf: guests::bytes(name)?, args: args.clone() });
+        add(name.to_owned(), guests::bytes(name)?);
     }
     programs.extend(javascript()?);
     Ok(programs)
@@ -138,13 +127,7 @@ impl Learnt {
 /// A case of `elf` with `args`.
 #[must_use]
 pub fn case(elf: &[u8], args: &[Bytes]) -> Case {
-    Case {
-        elf: Bytes::copy_from_slice(elf),
-        args: args.to_vec(),
-        options: OPTIONS,
-        cycles_max: CYCLES_MAX,
-        code: None,
-    }
+    Case { args: args.to_vec(), ..Case::new(elf, &[], OPTIONS, CYCLES_MAX) }
 }
 
 /// Runs a case natively with `hints` and compares it with the oracle.

@@ -15,6 +15,26 @@ pub struct Segment {
     pub memory_bytes: u64,
 }
 
+impl Segment {
+    /// A segment that is whole in the file.
+    #[must_use]
+    pub fn whole(address: u64, flags: u32, bytes: Vec<u8>) -> Self {
+        Self { address, flags, memory_bytes: bytes.len() as u64, bytes }
+    }
+}
+
+/// The bytes of instruction words.
+#[must_use]
+pub fn code(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A file without section headers.
+#[must_use]
+pub fn file(entry: u64, segments: Vec<Segment>) -> Vec<u8> {
+    Elf { entry, segments, symbols: None }.to_bytes()
+}
+
 /// A function symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol {
@@ -44,7 +64,7 @@ impl Elf {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        let mut headers = Vec::new();
+        let mut headers: Vec<u8> = Vec::new();
         let count = self.segments.len() as u64;
         let start = HEADER_BYTES + PROGRAM_HEADER_BYTES * count;
         for segment in &self.segments {
@@ -52,11 +72,11 @@ impl Elf {
             let offset = at + (segment.address.wrapping_sub(at)) % PAGE_BYTES;
             body.resize(body.len() + (offset - at) as usize, 0);
             body.extend_from_slice(&segment.bytes);
-            push32(&mut headers, &[1, segment.flags]);
+            headers.extend([1, segment.flags].map(u32::to_le_bytes).as_flattened());
             let file_bytes = segment.bytes.len() as u64;
             let numbers =
                 [offset, segment.address, segment.address, file_bytes, segment.memory_bytes, PAGE_BYTES];
-            push64(&mut headers, &numbers);
+            headers.extend(numbers.map(u64::to_le_bytes).as_flattened());
         }
         let (sections, section_count) = self.section_headers(start + body.len() as u64, &mut body);
         let mut bytes = self.header(sections, section_count);
@@ -67,13 +87,15 @@ impl Elf {
 
     fn header(&self, sections: u64, section_count: u16) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-        push16(&mut bytes, &[2, 243]);
-        push32(&mut bytes, &[1]);
-        push64(&mut bytes, &[self.entry, HEADER_BYTES, sections]);
-        push32(&mut bytes, &[1]);
+        bytes.extend([2, 243].map(u16::to_le_bytes).as_flattened());
+        bytes.extend([1].map(u32::to_le_bytes).as_flattened());
+        bytes.extend([self.entry, HEADER_BYTES, sections].map(u64::to_le_bytes).as_flattened());
+        bytes.extend([1].map(u32::to_le_bytes).as_flattened());
         let segments = u16::try_from(self.segments.len()).unwrap_or(u16::MAX);
         let string_section = section_count.saturating_sub(1);
-        push16(&mut bytes, &[64, 56, segments, 64, section_count, string_section]);
+        bytes.extend(
+            [64, 56, segments, 64, section_count, string_section].map(u16::to_le_bytes).as_flattened(),
+        );
         bytes
     }
 
@@ -82,12 +104,12 @@ impl Elf {
     fn section_headers(&self, at: u64, body: &mut Vec<u8>) -> (u64, u16) {
         let Some(symbols) = &self.symbols else { return (0, 0) };
         let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();
-        let mut table = vec![0; 24];
+        let mut table: Vec<u8> = vec![0; 24];
         for symbol in symbols {
-            push32(&mut table, &[u32::try_from(strings.len()).unwrap_or(0)]);
+            table.extend([u32::try_from(strings.len()).unwrap_or(0)].map(u32::to_le_bytes).as_flattened());
             strings.extend(symbol.name.bytes().chain([0]));
             table.extend_from_slice(&[0x12, 0, 1, 0]);
-            push64(&mut table, &[symbol.address, symbol.size]);
+            table.extend([symbol.address, symbol.size].map(u64::to_le_bytes).as_flattened());
         }
         let text = &self.segments[0];
         let text_offset = HEADER_BYTES + PROGRAM_HEADER_BYTES * self.segments.len() as u64;
@@ -108,22 +130,10 @@ impl Elf {
 
 /// One section header: name and type; flags, address, offset, size; link and info; alignment and entry size.
 fn section(to: &mut Vec<u8>, kind: [u32; 2], place: [u64; 4], link: [u32; 2], rest: [u64; 2]) {
-    push32(to, &kind);
-    push64(to, &place);
-    push32(to, &link);
-    push64(to, &rest);
-}
-
-fn push16(to: &mut Vec<u8>, numbers: &[u16]) {
-    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
-}
-
-fn push32(to: &mut Vec<u8>, numbers: &[u32]) {
-    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
-}
-
-fn push64(to: &mut Vec<u8>, numbers: &[u64]) {
-    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+    to.extend(kind.map(u32::to_le_bytes).as_flattened());
+    to.extend(place.map(u64::to_le_bytes).as_flattened());
+    to.extend(link.map(u32::to_le_bytes).as_flattened());
+    to.extend(rest.map(u64::to_le_bytes).as_flattened());
 }
 
 /// A loadable segment of a parsed file.

@@ -4,15 +4,15 @@
 //! mutations.
 
 use antares_abi::{CompileOptions, Isa};
-use antares_compiler::{CompileError, CompileLimits, Request, Stage};
+use antares_compiler::{CompileError, Stage};
 use antares_proto::v1;
 use antares_transaction::Mock;
-use bytes::Bytes;
 use prost::Message;
 
 use crate::{
-    elf::{Elf, Segment},
+    elf::{self, Segment},
     generate::Random,
+    native,
     oracle::{self, Case},
 };
 
@@ -43,9 +43,7 @@ fn options(data: &[u8]) -> (CompileOptions, &[u8]) {
 }
 
 fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'static str> {
-    let request =
-        Request { options, stage, hints: antares_abi::Hints::default(), limits: CompileLimits::default() };
-    match antares_compiler::compile(elf, &request) {
+    match antares_compiler::compile(elf, &native::request(options, stage)) {
         Ok(_) => Ok(()),
         Err(CompileError::Refused { reason, .. }) => Err(reason),
         Err(CompileError::Failed { detail }) => panic!("the compiler failed: {detail}"),
@@ -60,9 +58,7 @@ pub fn program(data: &[u8]) {
         return;
     }
     let refused = compiled == Err("elf");
-    let case =
-        Case { elf: Bytes::copy_from_slice(elf), args: Vec::new(), options, cycles_max: 0, code: None };
-    let ended = oracle::run(&case);
+    let ended = oracle::run(&Case::new(elf, &[], options, 0));
     // A loaded ELF has load cycles at least for its stack.
     assert!(!refused || ended.load_cycles == 0, "refused, but loaded: {}", ended.outcome);
     assert!(refused || !ended.outcome.starts_with("Elf"), "read, but {}", ended.outcome);
@@ -73,7 +69,7 @@ pub fn lifter(data: &[u8]) {
     let (options, code) = options(data);
     let memory_bytes = (code.len() as u64).max(1);
     let segment = Segment { address: CODE_ADDRESS, flags: 5, bytes: code.to_vec(), memory_bytes };
-    let elf = Elf { entry: CODE_ADDRESS, segments: vec![segment], symbols: None }.to_bytes();
+    let elf = elf::file(CODE_ADDRESS, vec![segment]);
     let _ = compiles(&elf, options, Stage::Ir);
 }
 

@@ -76,47 +76,10 @@ pub enum Form {
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
-        Self::Stream,
-        Self::Structured,
-        Self::Short,
-        Self::Links,
-        Self::Boundary,
-        Self::Counted,
-        Self::Pointers,
-        Self::Crowded,
-        Self::Loading,
-    ];
-
     /// The form of programs of this kind.
     #[must_use]
     pub fn form(self) -> Form {
-        match self {
-            Self::Stream | Self::Structured => Form::Alone,
-            Self::Short
-            | Self::Links
-            | Self::Boundary
-            | Self::Counted
-            | Self::Pointers
-            | Self::Crowded
-            | Self::Loading => Form::Called,
-        }
-    }
-
-    /// The name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Structured => "structured",
-            Self::Short => "short",
-            Self::Links => "links",
-            Self::Boundary => "boundary",
-            Self::Counted => "counted",
-            Self::Pointers => "pointers",
-            Self::Crowded => "crowded",
-            Self::Loading => "loading",
-        }
+        if matches!(self, Self::Stream | Self::Structured) { Form::Alone } else { Form::Called }
     }
 }
 
@@ -170,10 +133,6 @@ pub fn draw_options(random: &mut Random) -> CompileOptions {
     let usual = Isa::of_version(vm_version);
     let isa = if random.one_in(3) { Isa(random.below(8) as u8) } else { usual };
     // Version 0 with fusions is always refused: draw it rarely.
-    let isa = if vm_version == 0 && isa.has(Isa::MOP) && !random.one_in(20) {
-        Isa(isa.0 & !Isa::MOP.0)
-    } else {
-        isa
-    };
-    CompileOptions { vm_version, isa }
+    let is_fused = !(vm_version == 0 && isa.has(Isa::MOP)) || random.one_in(20);
+    CompileOptions { vm_version, isa: if is_fused { isa } else { Isa(isa.0 & !Isa::MOP.0) } }
 }

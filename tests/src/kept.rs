@@ -1,18 +1,16 @@
 //! A cache of libraries across test runs: the corpus is recompiled only after a change of the compiler.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{collections::BTreeSet, fs, path::Path, sync::OnceLock};
 
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
-use antares_compiler::{CompileError, CompileLimits, Request, Stage};
+use antares_compiler::Stage;
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
-use crate::{crates::target_folder, native};
+use crate::{
+    crates::{files_below, target_folder},
+    native,
+};
 
 /// The crate whose sources and local dependencies determine the bytes of a library. The version numbers in an
 /// artifact key change with releases, not with every edit.
@@ -24,51 +22,27 @@ const COMPILER: &str = "compiler";
 /// # Errors
 /// The compiler failed, its library cannot be loaded, or the target folder cannot be used.
 pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    match bytes(elf, options)? {
-        Ok(bytes) => Ok(Ok(native::load(&bytes)?)),
-        Err(reason) => Ok(Err(reason)),
-    }
-}
-
-/// As [`library`], but returns the library's bytes.
-///
-/// # Errors
-/// As [`library`].
-pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
     let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
-    let folder = folder()?;
+    // Of the current compiler.
+    let folder = target_folder().join("libraries").join(compiler()?.to_string());
     let (kept, refused) = (folder.join(format!("{key}.so")), folder.join(format!("{key}.refused")));
     if let Ok(bytes) = fs::read(&kept) {
-        return Ok(Ok(bytes));
+        return native::load(&bytes).map(Ok);
     }
     if let Ok(reason) = fs::read_to_string(&refused) {
         return Ok(Err(reason));
     }
-    let request = Request {
-        options,
-        stage: Stage::Library,
-        hints: antares_abi::Hints::default(),
-        limits: CompileLimits::default(),
-    };
-    match antares_compiler::compile(elf, &request) {
+    match antares_compiler::compile(elf, &native::request(options, Stage::Library)) {
         Ok(output) => {
             keep(&folder, &kept, &output.bytes)?;
-            Ok(Ok(output.bytes))
+            native::load(&output.bytes).map(Ok)
         }
-        Err(CompileError::Refused { reason, .. }) => {
+        Err(error) => {
+            let reason = native::refusal(error)?;
             keep(&folder, &refused, reason.as_bytes())?;
-            Ok(Err(reason.to_owned()))
+            Ok(Err(reason))
         }
-        Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
     }
-}
-
-/// The cache folder of the current compiler; libraries are named by their artifact keys.
-///
-/// # Errors
-/// The compiler's sources cannot be read.
-pub fn folder() -> Result<PathBuf> {
-    Ok(target_folder().join("libraries").join(compiler()?.to_string()))
 }
 
 /// Writes atomically, because tests run in parallel.
@@ -84,14 +58,11 @@ fn compiler() -> Result<Sha256Digest> {
     static DIGEST: OnceLock<Result<Sha256Digest, String>> = OnceLock::new();
     let read = || -> Result<Sha256Digest> {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/engine");
-        let mut files = Vec::new();
-        for name in with_dependencies(&crates, COMPILER)? {
-            collect(&crates.join(name), &mut files)?;
-        }
-        files.sort();
         let mut all = Vec::new();
-        for path in files {
-            all.extend(fs::read(path)?);
+        for name in with_dependencies(&crates, COMPILER)? {
+            for path in files_below(&crates.join(name))? {
+                all.extend(fs::read(path)?);
+            }
         }
         Ok(Sha256Digest::of(&all))
     };
@@ -111,14 +82,6 @@ fn with_dependencies(crates: &Path, name: &str) -> Result<BTreeSet<String>> {
         }
     }
     Ok(found)
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Every script is in a cell dep and referenced by its hash, for the latest VM version.
 
 mod draft;
-mod keccak;
 mod signing;
 
 use antares_transaction::Mock;
@@ -171,11 +170,7 @@ fn plain_lock(key: Key) -> Result<Script> {
 }
 
 fn sighash(build: Build) -> Result<Draft> {
-    let mut draft = draft(&[build])?;
-    let lock = build.script(&Key::new(1).blake_160())?;
-    draft.spend([cell(&lock, 100), cell(&lock, 200)]);
-    draft.outputs.push((cell(&lock, 299), Bytes::new()));
-    draft.unlock(Unlock::one(Key::new(1)), [0, 1]);
+    let mut draft = joined(build, &Key::new(1).blake_160(), Unlock::one(Key::new(1)))?;
     // Signed too, although no input corresponds to it.
     draft.extra_witnesses.push(b"behind the inputs".to_vec());
     Ok(draft)
@@ -183,13 +178,18 @@ fn sighash(build: Build) -> Result<Draft> {
 
 fn multisig(build: Build) -> Result<Draft> {
     let keys = [1, 2, 3].map(Key::new);
-    let mut draft = draft(&[build])?;
     // Version 0.4.0 has whole keys in its witnesses; later versions have their hashes.
     let of = if build.package == OLD { KeyForm::Whole } else { KeyForm::Hashed };
-    let lock = build.script(&blake_160(&two_of(&keys, of)))?;
+    joined(build, &blake_160(&two_of(&keys, of)), Unlock::two_of(&keys, of))
+}
+
+/// Two cells of the lock with `args` become one.
+fn joined(build: Build, args: &[u8], unlock: Unlock) -> Result<Draft> {
+    let mut draft = draft(&[build])?;
+    let lock = build.script(args)?;
     draft.spend([cell(&lock, 100), cell(&lock, 200)]);
     draft.outputs.push((cell(&lock, 299), Bytes::new()));
-    draft.unlock(Unlock::two_of(&keys, of), [0, 1]);
+    draft.unlock(unlock, [0, 1]);
     Ok(draft)
 }
 
@@ -252,12 +252,7 @@ fn dao_withdraw(build: Build) -> Result<Draft> {
 
 /// What the owner of a lock may do; the lock has `mode` after the key's hash.
 fn owners(build: Build, mode: Vec<u8>) -> Result<Draft> {
-    let mut draft = draft(&[build])?;
-    let lock = build.script(&[identity(build, Key::new(1)), mode].concat())?;
-    draft.spend([cell(&lock, 100), cell(&lock, 200)]);
-    draft.outputs.push((cell(&lock, 299), Bytes::new()));
-    draft.unlock(unlock(build, Key::new(1)), [0, 1]);
-    Ok(draft)
+    joined(build, &[identity(build, Key::new(1)), mode].concat(), unlock(build, Key::new(1)))
 }
 
 /// What anyone may do: increase the owner's cell, from cells with their own key.
@@ -336,13 +331,8 @@ fn omnilocks() -> Result<Vec<(&'static str, Draft)>> {
     const ANYONE_CAN_PAY_MODE: u8 = 2;
     const TIME_LOCK_MODE: u8 = 4;
     let keys = [1, 2, 3].map(Key::new);
-    let by = |identity: Vec<u8>, unlock: Unlock| -> Result<Draft> {
-        let mut draft = draft(&[OMNILOCK])?;
-        let lock = OMNILOCK.script(&[identity, vec![NO_MODE]].concat())?;
-        draft.spend([cell(&lock, 100), cell(&lock, 200)]);
-        draft.outputs.push((cell(&lock, 299), Bytes::new()));
-        draft.unlock(unlock.omnilock(), [0, 1]);
-        Ok(draft)
+    let by = |identity: Vec<u8>, unlock: Unlock| {
+        joined(OMNILOCK, &[identity, vec![NO_MODE]].concat(), unlock.omnilock())
     };
     let ethereum = [vec![1], keys[0].keccak_160().to_vec()].concat();
     let multisig = [vec![6], blake_160(&two_of(&keys, KeyForm::Hashed)).to_vec()].concat();
@@ -365,15 +355,10 @@ fn omnilocks() -> Result<Vec<(&'static str, Draft)>> {
 fn owner_lock() -> Result<Draft> {
     let mut draft = draft(&[OMNILOCK, SIGHASHES[1]])?;
     let owner = plain_lock(Key::new(1))?;
-    let hash = blake_160_of(&owner);
-    let lock = OMNILOCK.script(&[vec![0xfc], hash, vec![0]].concat())?;
+    let lock = OMNILOCK.script(&[&[0xfc][..], &owner.calc_script_hash().as_slice()[..20], &[0]].concat())?;
     draft.spend([cell(&lock, 100), cell(&owner, 200)]);
     draft.outputs.push((cell(&owner, 299), Bytes::new()));
     draft.unlock(Unlock::nobody(), [0]);
     draft.unlock(Unlock::one(Key::new(1)), [1]);
     Ok(draft)
-}
-
-fn blake_160_of(script: &Script) -> Vec<u8> {
-    script.calc_script_hash().as_slice()[..20].to_vec()
 }

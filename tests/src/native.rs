@@ -9,24 +9,17 @@ use std::{
 use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::{Convention, Form, Part};
 use antares_compiler::{CompileError, CompileLimits, Output, Request, Stage};
-use antares_ir::Module;
+use antares_ir::{Module, Op};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
 use crate::crates::target_folder;
 
-/// Compiles `elf` and loads the library; the inner error is the reason of a refusal.
+/// Compiles `elf` with the given generator and hints, and loads the library; the inner error is the reason of a
+/// refusal.
 ///
 /// # Errors
 /// The compiler failed, or its library cannot be loaded.
-pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    compile_with(elf, options, CodeTier::Full, &Hints::default())
-}
-
-/// As [`compile`], with the given generator and hints.
-///
-/// # Errors
-/// As [`compile`].
 pub fn compile_with(
     elf: &[u8],
     options: CompileOptions,
@@ -56,12 +49,19 @@ pub fn library_with(
     let request = Request { hints: hints.clone(), ..request(options, stage) };
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {
-            proved(output.unproved_functions)?;
-            ordered(output.refused_orders)?;
+            none(output.unproved_functions, UNPROVED)?;
+            none(output.refused_orders, DISORDERED)?;
             Ok(Ok(output.bytes))
         }
-        Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
-        Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
+        Err(error) => refusal(error).map(Err),
+    }
+}
+
+/// The reason of a refusal.
+pub(crate) fn refusal(error: CompileError) -> Result<String> {
+    match error {
+        CompileError::Refused { reason, .. } => Ok(reason.to_owned()),
+        CompileError::Failed { detail } => Err(anyhow!("the compiler failed: {detail}")),
     }
 }
 
@@ -73,31 +73,20 @@ pub fn library_with(
 pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     let module = match lift(elf, options) {
         Ok(module) => module,
-        Err(CompileError::Refused { reason, .. }) => return Ok(Err(reason.to_owned())),
-        Err(error) => return Err(error.into()),
+        Err(error) => return refusal(error).map(Err),
     };
     let code = antares_codegen::compile_as(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
-    ordered(code.refused_orders)?;
+    none(code.refused_orders, DISORDERED)?;
     Ok(Ok(load(&antares_codegen::link(&[code.bytes])?)?))
 }
 
-/// Fails if the verifier refused a function: such refusals would only slow users down, and would make tests
-/// meaningless.
-fn proved(unproved_functions: u64) -> Result<(), CompileError> {
-    if unproved_functions == 0 {
-        return Ok(());
-    }
-    let detail = format!("the verifier refused the optimized form of {unproved_functions} functions");
-    Err(CompileError::Failed { detail })
-}
+const UNPROVED: &str = "functions, whose optimized form the verifier refused";
+const DISORDERED: &str = "blocks, whose order by the scheduler does something else";
 
-/// Fails if the verifier refused an order of the scheduler.
-fn ordered(refused_orders: u64) -> Result<(), CompileError> {
-    if refused_orders == 0 {
-        return Ok(());
-    }
-    let detail = format!("the scheduler's orders of {refused_orders} blocks do something else");
-    Err(CompileError::Failed { detail })
+/// Fails if the verifier refused something: such refusals would only slow users down, and would make tests
+/// meaningless.
+fn none(count: u64, what: &str) -> Result<(), CompileError> {
+    if count == 0 { Ok(()) } else { Err(CompileError::Failed { detail: format!("{count} {what}") }) }
 }
 
 fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
@@ -105,7 +94,7 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
     let lowered = antares_compiler::lower(&program, limits.operations_max, CodeTier::Full)?;
-    proved(lowered.unproved_functions)?;
+    none(lowered.unproved_functions, UNPROVED)?;
     Ok(lowered.module)
 }
 
@@ -125,6 +114,19 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     antares_compiler::compile_in_parallel(elf, &request(options, Stage::Library), threads)
         .context("compiling")
+}
+
+/// Claims that every check is proved.
+pub fn claim_proofs(module: &mut Module) {
+    let blocks = module.functions.iter_mut().flat_map(|function| &mut function.blocks);
+    blocks.flat_map(|block| &mut block.ops).for_each(claim_proof);
+}
+
+/// Claims that a check is proved.
+pub fn claim_proof(op: &mut Op) {
+    if let Op::Check { access, base, low, high } = *op {
+        *op = Op::Proved { access, base, low, high };
+    }
 }
 
 /// Where the code of a library of ours is.
@@ -156,6 +158,8 @@ pub fn load(bytes: &[u8]) -> Result<Library> {
     library.with_frames(&file).context("reading its frames")
 }
 
-fn request(options: CompileOptions, stage: Stage) -> Request {
+/// A request without hints, under the default limits.
+#[must_use]
+pub fn request(options: CompileOptions, stage: Stage) -> Request {
     Request { options, stage, hints: Hints::default(), limits: CompileLimits::default() }
 }

@@ -16,7 +16,7 @@ use ckb_vm::{
         Pause,
         asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
     },
-    memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
+    memory::{FLAG_EXECUTABLE, FLAG_FREEZED, load_c_string_byte_by_byte},
     registers::{A0, A7},
 };
 
@@ -33,6 +33,15 @@ pub struct Case {
     pub cycles_max: u64,
     /// Code that the system calls of [`LOADER`] load; `None` if these calls do not exist.
     pub code: Option<Bytes>,
+}
+
+impl Case {
+    /// A case without code to load.
+    #[must_use]
+    pub fn new(elf: &[u8], args: &[&str], options: CompileOptions, cycles_max: u64) -> Self {
+        let args = args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect();
+        Self { elf: Bytes::copy_from_slice(elf), args, options, cycles_max, code: None }
+    }
 }
 
 /// System calls of machines for ckb-script that need no transaction: load code, VM version, pause now, pause
@@ -61,26 +70,22 @@ impl<M: SupportMachine> Syscalls<M> for Loader {
             let [address, size, from, length] = [0, 1, 2, 3].map(|index| register(machine, A0 + index));
             machine.add_cycles_no_checking(size.div_ceil(4))?;
             let end = from.checked_add(length).ok_or(Error::MemOutOfBound)?;
-            let result = if end > self.code.len() as u64 || length > size {
-                3
-            } else {
+            let is_refused = end > self.code.len() as u64 || length > size;
+            if !is_refused {
                 let code = self.code.slice(from as usize..end as usize);
                 let flags = FLAG_EXECUTABLE | FLAG_FREEZED;
                 machine.memory_mut().init_pages(address, size, flags, Some(code), 0)?;
-                0
-            };
-            machine.set_register(A0, M::REG::from_u8(result));
+            }
+            machine.set_register(A0, M::REG::from_u8(if is_refused { 3 } else { 0 }));
         } else if number == LOADER[1] {
             let version = machine.version();
             machine.set_register(A0, M::REG::from_u32(version));
-        } else if number == LOADER[2] {
+        } else if number == LOADER[2] || number == LOADER[3] {
             self.pauses += 1;
             if self.pauses <= PAUSES_MAX {
-                return Err(Error::Pause);
-            }
-        } else if number == LOADER[3] {
-            self.pauses += 1;
-            if self.pauses <= PAUSES_MAX {
+                if number == LOADER[2] {
+                    return Err(Error::Pause);
+                }
                 self.pause.interrupt();
             }
         } else {
@@ -143,8 +148,9 @@ impl Memory {
     }
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+/// The debug system call, and what scripts print by it.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl<M: SupportMachine> Syscalls<M> for Lines {
     fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
@@ -155,18 +161,10 @@ impl<M: SupportMachine> Syscalls<M> for Lines {
         if machine.registers()[A7].to_u64() != 2177 {
             return Ok(false);
         }
-        let mut address = machine.registers()[A0].to_u64();
-        let mut text = Vec::new();
-        loop {
-            let byte = machine.memory_mut().load8(&M::REG::from_u64(address))?.to_u8();
-            if byte == 0 {
-                break;
-            }
-            text.push(byte);
-            address = address.checked_add(1).ok_or(Error::MemOutOfBound)?;
-        }
+        let address = machine.registers()[A0].clone();
+        let text = load_c_string_byte_by_byte(machine.memory_mut(), &address)?;
         machine.add_cycles_no_checking(text.len().div_ceil(4) as u64)?;
-        let text = String::from_utf8(text).map_err(|error| Error::External(error.to_string()))?;
+        let text = String::from_utf8(text.into()).map_err(|error| Error::External(error.to_string()))?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         Ok(true)
     }

@@ -47,6 +47,9 @@ impl Shape {
     pub fn elf(&self, count: usize) -> Result<Vec<u8>> {
         let mut text = Text { text: String::from(HEAD), random: Random::new(7) };
         (self.write)(&mut text, count);
+        if !text.text.contains("\ntable:") {
+            text.add(NO_TABLE);
+        }
         text.text.push_str(DATA);
         guests::assemble(&text.text)
     }
@@ -98,11 +101,6 @@ impl Text {
         }
     }
 
-    fn finish(&mut self) {
-        self.add(EXIT);
-        self.add(NO_TABLE);
-    }
-
     fn table(&mut self, entries: usize, label: &str) {
         self.add(".data\n.balign 8\ntable:");
         self.each(entries, |index| format!(".dword {label}{index}"));
@@ -117,7 +115,7 @@ fn counted(text: &mut Text, count: usize) {
              addi t1, t1, -1\nbnez t1, 1b"
         )
     });
-    text.finish();
+    text.add(EXIT);
 }
 
 fn nested(text: &mut Text, count: usize) {
@@ -134,7 +132,7 @@ fn nested(text: &mut Text, count: usize) {
             text.add(&format!("addi {counter}, {counter}, 1\nli t2, 2\nblt {counter}, t2, n{nest}_{depth}"));
         }
     }
-    text.finish();
+    text.add(EXIT);
 }
 
 fn diamonds(text: &mut Text, count: usize) {
@@ -146,7 +144,7 @@ fn diamonds(text: &mut Text, count: usize) {
         text.calculate(1);
         text.add("2:");
     }
-    text.finish();
+    text.add(EXIT);
 }
 
 fn cases(text: &mut Text, count: usize) {
@@ -184,12 +182,11 @@ fn leaves(text: &mut Text, count: usize) {
         text.calculate(25);
         text.add("ret");
     }
-    text.add(NO_TABLE);
 }
 
 fn long_block(text: &mut Text, count: usize) {
     text.calculate(count);
-    text.finish();
+    text.add(EXIT);
 }
 
 fn one_exit(text: &mut Text, count: usize) {
@@ -199,7 +196,7 @@ fn one_exit(text: &mut Text, count: usize) {
         // Out of a branch's range.
         text.add(&format!("beq {x}, {y}, 1f\nj 2f\n1: j exit\n2:"));
     }
-    text.finish();
+    text.add(EXIT);
 }
 
 fn functions(text: &mut Text, count: usize) {
@@ -212,7 +209,6 @@ fn functions(text: &mut Text, count: usize) {
         text.calculate(8);
         text.add("ret");
     }
-    text.add(NO_TABLE);
 }
 
 fn chain(text: &mut Text, count: usize) {
@@ -227,7 +223,6 @@ fn chain(text: &mut Text, count: usize) {
         text.calculate(2);
         text.add("1: ld ra, 8(sp)\naddi sp, sp, 16\nret");
     }
-    text.add(NO_TABLE);
 }
 
 fn spills(text: &mut Text, count: usize) {
@@ -239,7 +234,7 @@ fn spills(text: &mut Text, count: usize) {
             text.add(&format!("ld {x}, {from}(sp)\nadd {y}, {y}, {x}\nsd {y}, {to}(sp)"));
         }
     }
-    text.finish();
+    text.add(EXIT);
 }
 
 fn products(text: &mut Text, count: usize) {
@@ -250,7 +245,7 @@ fn products(text: &mut Text, count: usize) {
              add a3, a3, t1\nadd a3, a3, t3\nsd a3, {offset}(s2)"
         ));
     }
-    text.finish();
+    text.add(EXIT);
 }
 
 fn copies(text: &mut Text, count: usize) {
@@ -258,7 +253,7 @@ fn copies(text: &mut Text, count: usize) {
         let (from, to) = (index % 200 * 8, index % 190 * 8 + 80);
         format!("ld t0, {from}(s2)\nsd t0, {to}(s2)")
     });
-    text.finish();
+    text.add(EXIT);
 }
 
 fn labels(text: &mut Text, count: usize) {
@@ -287,7 +282,6 @@ fn frames(text: &mut Text, count: usize) {
         text.add("ld a2, 0(sp)\nadd a0, a0, a2\nld a3, 0(t1)\nadd a1, a1, a3");
         text.add(&format!("li t0, {frame}\nadd sp, sp, t0\nret"));
     }
-    text.add(NO_TABLE);
 }
 
 fn loops_with_calls(text: &mut Text, count: usize) {
@@ -297,5 +291,4 @@ fn loops_with_calls(text: &mut Text, count: usize) {
     });
     text.add(EXIT);
     text.each(16, |leaf| format!("f{leaf}: addi a0, a0, {leaf}\nxor a0, a0, a1\nret"));
-    text.add(NO_TABLE);
 }

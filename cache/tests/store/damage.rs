@@ -75,11 +75,8 @@ fn survives(dir: &Path, what: &str) -> u64 {
     drop(cache);
     let cache =
         Cache::open(config(dir, 64 * MIB)).unwrap_or_else(|error| panic!("{what}, opened again: {error}"));
-    assert!(
-        (0..ENTRIES).all(|number| present(&cache, number, what)),
-        "{what}, opened again: {:?}",
-        cache.stats()
-    );
+    let is_whole = (0..ENTRIES).all(|number| present(&cache, number, what));
+    assert!(is_whole, "{what}, opened again: {:?}", cache.stats());
     survived
 }
 

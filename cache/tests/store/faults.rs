@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_cache::{Cache, CacheConfig, CacheState, Put};
+use antares_cache::{Cache, CacheState, Put};
 use tempfile::TempDir;
 
 use crate::{
@@ -24,10 +24,6 @@ const CHILD: &str = "ANTARES_CACHE_FAULTS_CHILD";
 /// How long a cache may take to recover after the disk does.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
-fn config(dir: &Path) -> CacheConfig {
-    entries::config(dir, 64 * MIB)
-}
-
 /// A cache under the interposer, and the entries that it acknowledged.
 struct Kept {
     cache: Cache,
@@ -35,6 +31,28 @@ struct Kept {
 }
 
 impl Kept {
+    #[track_caller]
+    fn open(dir: &TempDir, what: &str) -> Self {
+        let cache = Cache::open(entries::config(dir.path(), 64 * MIB));
+        Self { cache: cache.unwrap_or_else(|error| panic!("{what}: {error}")), stored: BTreeSet::new() }
+    }
+
+    /// The same with `count` entries.
+    #[track_caller]
+    fn with(dir: &TempDir, count: u64, what: &str) -> Self {
+        let mut kept = Self::open(dir, what);
+        (0..count).for_each(|number| assert!(kept.put(number, what), "{what}"));
+        kept
+    }
+
+    /// Closes the cache and opens it again.
+    #[track_caller]
+    fn reopened(self, dir: &TempDir, what: &str) -> Self {
+        let Self { cache, stored } = self;
+        drop(cache);
+        Self { stored, ..Self::open(dir, what) }
+    }
+
     /// Puts an entry; returns whether it was stored.
     #[track_caller]
     fn put(&mut self, number: u64, what: &str) -> bool {
@@ -70,11 +88,7 @@ fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, cou
     let what = format!("error {errno} at operation {first} of kinds {kinds}, {count} times");
     disk.behave(kinds);
     let dir = TempDir::new_in(folder).expect("a folder");
-    let mut kept =
-        Kept { cache: Cache::open(config(dir.path())).expect("the cache opens"), stored: BTreeSet::new() };
-    for number in 0..3 {
-        assert!(kept.put(number, &what), "{what}");
-    }
+    let mut kept = Kept::with(&dir, 3, &what);
     disk.fail(kinds, first, count, errno);
     for number in 10..14 {
         kept.put(number, &what);
@@ -88,20 +102,13 @@ fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, cou
     let stats = kept.cache.stats();
     assert!(matches!(stats.state, CacheState::Ready | CacheState::Rebuilt), "{what}: {stats:?}");
     let lost = kept.stored.len() - kept.present(&what);
-    assert!(
-        lost == 0 || stats.corrupt > 0 || stats.set_aside > 0,
-        "{what}: {lost} lost without a word, {stats:?}"
-    );
+    let is_told = lost == 0 || stats.corrupt > 0 || stats.set_aside > 0;
+    assert!(is_told, "{what}: {lost} lost without a word, {stats:?}");
     for number in 0..30 {
         assert!(kept.put(number, &what), "{what}: {:?}", kept.cache.stats());
     }
     assert_eq!(kept.present(&what), 30, "{what}");
-    let Kept { cache, stored } = kept;
-    drop(cache);
-    let kept = Kept {
-        cache: Cache::open(config(dir.path())).unwrap_or_else(|error| panic!("{what}: {error}")),
-        stored,
-    };
+    let kept = kept.reopened(&dir, &what);
     assert_eq!(kept.present(&what), 30, "{what}, opened again: {:?}", kept.cache.stats());
     if lost > 0 {
         println!("{what}: {lost} entries lost, {:?}", stats.state);
@@ -116,22 +123,15 @@ fn under_the_disk(test: &str, rounds: impl FnOnce(&Disk, &Path)) {
     }
     let (folder, disk) = (TempDir::new().expect("a folder"), Disk::new());
     let path = folder.path().canonicalize().expect("there");
-    let child = Command::new(std::env::current_exe().expect("our path"))
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, &path)
-        .envs(disk.environment(&path))
-        .output()
-        .expect("the child starts");
+    let mut child = Command::new(std::env::current_exe().expect("our path"));
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, &path).envs(disk.environment(&path));
+    let child = child.output().expect("the child starts");
     let said = String::from_utf8_lossy(&child.stdout);
     said.lines()
         .filter(|line| line.contains("lost") || line.contains("rounds"))
         .for_each(|line| println!("{line}"));
-    assert!(
-        child.status.success() && said.contains("1 passed"),
-        "{:?}\n{said}\n{}",
-        child.status,
-        String::from_utf8_lossy(&child.stderr)
-    );
+    let errors = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && said.contains("1 passed"), "{:?}\n{said}\n{errors}", child.status);
 }
 
 /// Step between two failing operations, and the number of failures; every operation with
@@ -177,31 +177,25 @@ fn a_write_or_sync_that_fails_is_never_taken_for_done() {
 fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
     under_the_disk("faults::a_read_that_fails_at_the_start_costs_misses_and_no_more", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
-        let open = || Cache::open(config(dir.path()));
-        let mut kept = Kept { cache: open().expect("the cache opens"), stored: BTreeSet::new() };
-        for number in 0..12 {
-            assert!(kept.put(number, "at first"));
-        }
-        let Kept { cache, stored } = kept;
+        let Kept { cache, stored } = Kept::with(&dir, 12, "at first");
         drop(cache);
         let (mut rounds, mut lost) = (0, 0);
         for first in (1..).step_by(steps()[0].0) {
             disk.fail(READS, first, 1, EIO);
-            let opened = open();
+            let mut kept = Kept::open(&dir, "a failing disk may recover");
             let has_failed = disk.failed() > 0;
             disk.behave(READS);
             // It has the readable entries, or begins without a store; the others are misses.
-            let mut kept =
-                Kept { cache: opened.expect("a failing disk may recover"), stored: BTreeSet::new() };
-            lost += stored.len()
-                - Kept { cache: kept.cache.clone(), stored: stored.clone() }.present("after a read");
+            kept.stored.clone_from(&stored);
+            lost += stored.len() - kept.present("after a read");
+            kept.stored.clear();
             stored.iter().for_each(|number| kept.put_at_last(*number, "again"));
             if !has_failed {
                 break;
             }
             rounds += 1;
         }
-        let kept = Kept { cache: open().expect("opens"), stored };
+        let kept = Kept { stored, ..Kept::open(&dir, "at last") };
         assert_eq!(kept.present("at last"), 12);
         println!("{rounds} rounds, {lost} entries lost");
         assert!(rounds > 2, "no read failed");
@@ -215,7 +209,7 @@ fn a_volume_that_fails_at_the_start_is_waited_for() {
         for errno in [EIO, ENOSPC, EDQUOT, EROFS, EACCES] {
             let (dir, what) = (TempDir::new_in(folder).expect("a folder"), format!("error {errno}"));
             disk.fail(WRITES | NAMES, 1, FOR_GOOD, errno);
-            let opened = Cache::open(config(dir.path()));
+            let opened = Cache::open(entries::config(dir.path(), 64 * MIB));
             disk.behave(WRITES);
             match opened {
                 Err(error) => assert_eq!(errno, EACCES, "{error}"),
@@ -236,13 +230,7 @@ fn a_volume_that_fails_at_the_start_is_waited_for() {
 fn a_process_without_descriptors_keeps_its_store() {
     under_the_disk("faults::a_process_without_descriptors_keeps_its_store", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
-        let mut kept = Kept {
-            cache: Cache::open(config(dir.path())).expect("the cache opens"),
-            stored: BTreeSet::new(),
-        };
-        for number in 0..12 {
-            assert!(kept.put(number, "at first"));
-        }
+        let mut kept = Kept::with(&dir, 12, "at first");
         disk.fail(OPENS | NAMES, 1, FOR_GOOD, EMFILE);
         assert!(kept.cache.inspect());
         for number in 12..16 {
@@ -267,9 +255,7 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
             for (first, is_restarted) in (1..=6).flat_map(|first| [(first, false), (first, true)]) {
                 let what = format!("sync {first}, restarted: {is_restarted}");
                 let dir = TempDir::new_in(folder).expect("a folder");
-                let open = || Cache::open(config(dir.path())).expect("the cache opens");
-                let mut kept = Kept { cache: open(), stored: BTreeSet::new() };
-                assert!(kept.put(0, &what));
+                let mut kept = Kept::with(&dir, 1, &what);
                 disk.fail(SYNCS, first, 1, EIO);
                 let refused = (1..=6).find(|number| !kept.put(*number, &what)).expect("a sync of each");
                 assert_eq!((disk.failed(), refused), (1, first), "{what}");
@@ -277,9 +263,7 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
                 // Reads still work.
                 assert_eq!(kept.present(&what) as u64, first, "{what}");
                 if is_restarted {
-                    let Kept { cache, stored } = kept;
-                    drop(cache);
-                    kept = Kept { cache: open(), stored };
+                    kept = kept.reopened(&dir, &what);
                 }
                 kept.put_at_last(refused, &what);
                 assert_eq!(kept.cache.stats().rebuilds, 1, "{what}");
@@ -296,13 +280,7 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
 fn a_rebuild_that_fails_anywhere_leaves_the_store_in_use() {
     under_the_disk("faults::a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {
         let dir = TempDir::new_in(folder).expect("a folder");
-        let mut kept = Kept {
-            cache: Cache::open(config(dir.path())).expect("the cache opens"),
-            stored: BTreeSet::new(),
-        };
-        for number in 0..3 {
-            assert!(kept.put(number, "at first"));
-        }
+        let mut kept = Kept::with(&dir, 3, "at first");
         let kinds = WRITES | SYNCS | RANGES | NAMES;
         let rounds = (1..).take_while(|first| {
             disk.fail(kinds, *first, FOR_GOOD, EIO);

@@ -25,6 +25,13 @@ fn open(dir: &TempDir) -> Cache {
     Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens")
 }
 
+/// A new cache, and its directory.
+fn fresh(budget_bytes: u64) -> (TempDir, Cache) {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), budget_bytes)).expect("the cache opens");
+    (dir, cache)
+}
+
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     SmallRng::seed_from_u64(seed).fill(&mut bytes[..]);
@@ -72,8 +79,7 @@ fn what_is_put_is_got_also_after_a_restart() {
 
 #[test]
 fn spaces_do_not_mix_and_scripts_must_fit_their_key() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = open(&dir);
+    let (_dir, cache) = fresh(64 * MIB);
     put(&cache, 1, b"artifact");
     assert_eq!(cache.get(Space::Script, key(1)), None);
     assert!(!cache.contains(Space::Script, key(1)));
@@ -85,8 +91,7 @@ fn spaces_do_not_mix_and_scripts_must_fit_their_key() {
 
 #[test]
 fn the_budget_holds_and_the_recently_used_stay() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 3 * MIB)).expect("the cache opens");
+    let (dir, cache) = fresh(3 * MIB);
     let favourite = noise(0, 50_000);
     put(&cache, 0, &favourite);
     put(&cache, 1_000, b"somebody relies on it");
@@ -109,8 +114,7 @@ fn the_budget_holds_and_the_recently_used_stay() {
 
 #[test]
 fn uploads_that_nobody_runs_push_out_neither_native_code_nor_scripts_that_are_run() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 4 * MIB)).expect("the cache opens");
+    let (_dir, cache) = fresh(4 * MIB);
     let script = |number: u64| noise(1_000 + number, 50_000);
     let digest = |bytes: &[u8]| -> [u8; 32] { Sha256::digest(bytes).into() };
     let upload = |number| {
@@ -137,8 +141,7 @@ fn uploads_that_nobody_runs_push_out_neither_native_code_nor_scripts_that_are_ru
 #[test]
 fn a_directory_that_is_gone_is_reported() {
     for replaced in [false, true] {
-        let dir = TempDir::new().expect("a directory");
-        let cache = open(&dir);
+        let (dir, cache) = fresh(64 * MIB);
         assert_eq!(cache.state(), CacheState::Ready);
         fs::remove_dir_all(dir.path()).expect("removed");
         if replaced {
@@ -152,8 +155,7 @@ fn a_directory_that_is_gone_is_reported() {
 
 #[test]
 fn leased_entries_are_never_evicted() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), MIB)).expect("the cache opens");
+    let (_dir, cache) = fresh(MIB);
     let leases: Vec<_> = (0..4)
         .map(|number| {
             assert_eq!(put(&cache, number, &noise(number, 60_000)), Put::Stored);
@@ -255,8 +257,7 @@ fn failures_are_remembered_for_their_time_whatever_the_clock_does() {
 
 #[test]
 fn many_threads_read_and_write_while_the_budget_evicts_and_a_rebuild_runs() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 8 * MIB)).expect("the cache opens");
+    let (_dir, cache) = fresh(8 * MIB);
     let work = |thread: u64| {
         let mut random = SmallRng::seed_from_u64(thread);
         for round in 0..60 {
@@ -298,8 +299,7 @@ fn resident_bytes() -> u64 {
 fn many_times_the_budget_leaves_a_bounded_disk() {
     let budget = mebibytes("ANTARES_CACHE_BUDGET_MIB", 10);
     let written_max = mebibytes("ANTARES_CACHE_WRITTEN_MIB", 100);
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), budget)).expect("the cache opens");
+    let (_dir, cache) = fresh(budget);
     let mut random = SmallRng::seed_from_u64(8);
     let (mut written, mut disk_most, mut number, mut early) = (0, 0, 0, 0);
     while written < written_max {
@@ -334,8 +334,7 @@ fn many_times_the_budget_leaves_a_bounded_disk() {
 
 #[test]
 fn beyond_the_hard_limit_what_was_set_aside_goes_and_then_nothing_more_is_stored() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 8 * MIB)).expect("the cache opens");
+    let (dir, cache) = fresh(8 * MIB);
     assert_eq!(put(&cache, 1, b"first"), Put::Stored);
     let aside = dir.path().join("quarantine-1-1");
     fs::create_dir(&aside).expect("made");
@@ -351,8 +350,7 @@ fn beyond_the_hard_limit_what_was_set_aside_goes_and_then_nothing_more_is_stored
 
 #[test]
 fn one_owner_that_stores_much_pushes_out_its_own() {
-    let dir = TempDir::new().expect("a directory");
-    let cache = open(&dir);
+    let (_dir, cache) = fresh(64 * MIB);
     let put_of = |owner, seed| {
         let bytes = noise(seed, 512 << 10);
         let key: [u8; 32] = Sha256::digest(&bytes).into();
@@ -370,8 +368,7 @@ fn one_owner_that_stores_much_pushes_out_its_own() {
 
 #[test]
 fn what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_is_gone() {
-    let dir = TempDir::new().expect("a directory");
-    let mut cache = open(&dir);
+    let (dir, mut cache) = fresh(64 * MIB);
     assert_eq!(cache.pin(Space::Artifact, key(0), true), Pinned::Absent);
     for number in 0..3 {
         put(&cache, number, &noise(number, 512 << 10));
@@ -393,10 +390,8 @@ fn what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_
         assert!(get(&cache, 0).is_some() && get(&cache, 2).is_none());
     }
     let listed = cache.list(Space::Artifact, None, usize::MAX);
-    assert_eq!(
-        listed.iter().filter(|entry| entry.is_pinned).map(|entry| entry.key).collect::<Vec<_>>(),
-        [key(0)]
-    );
+    let pinned = listed.iter().filter(|entry| entry.is_pinned).map(|entry| entry.key);
+    assert_eq!(pinned.collect::<Vec<_>>(), [key(0)]);
     assert_eq!(cache.list(Space::Artifact, Some(listed[1].key), 1), [listed[2]]);
     let full = (0..60).find(|at| cache.pin(Space::Artifact, listed[*at].key, true) == Pinned::NoRoom);
     assert!(full.is_some_and(|at| at > 5), "{full:?}");
@@ -405,8 +400,7 @@ fn what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_
 
 #[test]
 fn bytes_on_their_way_in_are_hashed_and_leave_no_name() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let cache = open(&dir);
+    let (dir, cache) = fresh(64 * MIB);
     let names = || fs::read_dir(dir.path()).expect("it is there").count();
     let (before, bytes) = (names(), noise(7, 300_000));
     let mut incoming = cache.incoming().expect("a file");

@@ -50,14 +50,10 @@ fn be_the_child(order: &str) {
 /// Records what `test` does in a child.
 fn recorded(test: &str, folder: &Path, budget_bytes: u64) -> Trace {
     let (disk, trace) = (Disk::new(), folder.with_extension("trace"));
-    let status = Command::new(std::env::current_exe().expect("our path"))
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, format!("{budget_bytes} {}", folder.display()))
-        .envs(disk.environment(folder))
-        .env("DISK_TRACE", &trace)
-        .status()
-        .expect("the child starts");
-    assert!(status.success());
+    let mut child = Command::new(std::env::current_exe().expect("our path"));
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, format!("{budget_bytes} {}", folder.display()));
+    child.envs(disk.environment(folder)).env("DISK_TRACE", &trace);
+    assert!(child.status().expect("the child starts").success());
     let read = Trace::read(&trace);
     fs::remove_file(trace).expect("removed");
     read
@@ -111,13 +107,10 @@ fn cuts(test: &str, budget_bytes: u64) -> Option<Seen> {
         acknowledged: sum.acknowledged + one.acknowledged,
         lost: sum.lost + one.lost,
     });
-    println!(
-        "{count} cuts among {} operations: {} entries acknowledged, {} lost",
-        trace.len(),
-        all.acknowledged,
-        all.lost
-    );
-    assert!(all.acknowledged > 0, "nothing was acknowledged: the test does not test");
+    let Seen { acknowledged, lost } = all;
+    let operations = trace.len();
+    println!("{count} cuts among {operations} operations: {acknowledged} entries acknowledged, {lost} lost");
+    assert!(acknowledged > 0, "nothing was acknowledged: the test does not test");
     Some(all)
 }
 

@@ -66,16 +66,8 @@ mod tests {
         ] {
             assert_eq!(since(text).unwrap(), value, "{text}");
         }
-        for text in [
-            "",
-            "10",
-            "block",
-            "block -1",
-            "epoch 1+4/4",
-            "epoch 16777216",
-            "seconds 72057594037927936",
-            "0xg",
-        ] {
+        let wrong = "10, block, block -1, epoch 1+4/4, epoch 16777216, seconds 72057594037927936, 0xg, ";
+        for text in wrong.split(", ") {
             let error = since(text).unwrap_err().to_string();
             assert!(error.ends_with(&format!("is not {FORMS}")), "{error}");
         }

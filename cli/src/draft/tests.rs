@@ -83,105 +83,47 @@ fn expectations_are_read() {
     assert_eq!(minimal("expect = \"exit -3\""), Expected::Exit(-3));
 }
 
-/// A change, and the resulting line, field and problem.
-const ERRORS: &[(&str, &str, &str)] = &[
-    ("expect =", "expects =", "line 2: no such key: `expects`; it is `expect`"),
-    ("expect = \"", "expect = ", "line 2: "),
-    ("\"0x0101", "\"0x", "line 5, keys.alice: has 30 bytes, not 32"),
-    ("02", "00", "line 6, keys.bob: is no secret key"),
-    ("180+1/4", "180+4/4", "line 10, headers[0].epoch: \"180+4/4\" is not an epoch: N, or N+I/L"),
-    ("data = \"0x00\"", "file = \"none\"", "line 14, cells[0].file: cannot read "),
-    ("data = \"0x00\"\n", "", "line 13, cells[0]: a cell has one of file, data and system"),
-    (
-        "hash_type = \"type\"",
-        "hash_type = \"dat\"",
-        "line 15, cells[0].hash_type: \"dat\" is not data, data1,",
-    ),
-    ("name = \"secp\"", "name = \"lock\"", "line 18, cells[1].name: \"lock\" is defined twice"),
-    (
-        "system = \"secp256k1\"",
-        "system = \"secp\"",
-        "line 19, cells[1].system: \"secp\" is not always-success,",
-    ),
-    (
-        "header = \"deposit\"",
-        "header = \"d\"",
-        "line 20, cells[1].header: there is no header \"d\"; there are: deposit",
-    ),
-    ("capacity_shannons", "capacity", "line 23: no such key: `capacity`; it is `capacity_shannons`"),
-    (
-        "0x{{ code-hash secp }}",
-        "0x{{ code-hash s }}",
-        "line 24, inputs[0].lock.code_hash: there is no cell \"s\"; there are: lock, secp",
-    ),
-    ("0x{{ code-hash secp }}", "0x00", "line 24, inputs[0].lock.code_hash: has 1 bytes, not 32"),
-    (
-        "0x{{ code-hash secp }}",
-        "0x{{ hash file }}",
-        "line 24, inputs[0].lock.hash_type: is missing; only a code_hash of",
-    ),
-    (
-        "raw_witness =",
-        "witness = {}\nraw_witness =",
-        "line 32, inputs[1].raw_witness: an input has one of witness",
-    ),
-    (
-        "{{ pubkey-hash alice }}",
-        "{{ pubkey-hash carol }}",
-        "line 24, inputs[0].lock.args: there is no key \"carol\"; there are: alice, bob",
-    ),
-    (
-        "{{ pubkey-hash alice }}",
-        "{{ sign secp256k1 bob }}",
-        "line 24, inputs[0].lock.args: a signature can only be",
-    ),
-    (
-        "{{ type-id 0 }}",
-        "{{ type-id x }}",
-        "line 25, inputs[0].data: \"type-id x\" is no placeholder; there are data FILE",
-    ),
-    ("0x01{{", "01{{", "line 25, inputs[0].data: \"01{{ type-id 0 }}\" is no bytes"),
-    ("0x01{{", "0x1{{", "line 25, inputs[0].data: \"0x1{{ type-id 0 }}\" is no bytes"),
-    (
-        "relative epoch",
-        "relative epochs",
-        "line 26, inputs[0].since: \"relative epochs 1\" is not [relative] block N",
-    ),
-    (
-        "sign secp256k1",
-        "sign schnorr",
-        "line 27, inputs[0].witness.lock: \"sign schnorr alice\" is no placeholder",
-    ),
-    (
-        "sign secp256k1 alice }}",
-        "sign secp256k1 alice",
-        "line 27, inputs[0].witness.lock: \"{{ sign secp256k1 alice\" is no bytes",
-    ),
-    (
-        "raw_witness = \"0x07\"",
-        "witness = { lock = \"{{ sign secp256k1 bob }}\" }",
-        "line 31, inputs[1].witness.lock: a signature belongs to the witness of its lock's first input, inputs[0]",
-    ),
-    (
-        "multisig-hash 1 alice",
-        "multisig-hash 3 alice",
-        "line 35, outputs[0].type.args: 3 of 2 keys does not fit",
-    ),
-    ("{{ type-id 0 }}", "{{ type-id 1 }}", "line 25, inputs[0].data: output 1 of 1 does not fit"),
-    ("10_000", "-1", "line 23: a number stands where a whole number that is not negative is needed: `-1`"),
-    ("raw_witness", "witness", "line 31: text stands where a table is needed: \"0x07\""),
-    ("[[outputs]]", "[outputs]", "line 33: a table stands where a list is needed"),
-    (
-        "multisig 1 alice bob",
-        "multisig alice bob",
-        "line 36, outputs[0].data: \"multisig alice bob\" is no placeholder",
-    ),
-];
+/// Changes, each with the resulting line, field and problem.
+const ERRORS: &str = r#"
+expect = => expects = => line 2: no such key: `expects`; it is `expect`
+expect = " => expect =  => line 2:
+"0x0101 => "0x => line 5, keys.alice: has 30 bytes, not 32
+02 => 00 => line 6, keys.bob: is no secret key
+180+1/4 => 180+4/4 => line 10, headers[0].epoch: "180+4/4" is not an epoch: N, or N+I/L
+data = "0x00" => file = "none" => line 14, cells[0].file: cannot read
+data = "0x00"\n =>  => line 13, cells[0]: a cell has one of file, data and system
+hash_type = "type" => hash_type = "dat" => line 15, cells[0].hash_type: "dat" is not data, data1,
+name = "secp" => name = "lock" => line 18, cells[1].name: "lock" is defined twice
+system = "secp256k1" => system = "secp" => line 19, cells[1].system: "secp" is not always-success,
+header = "deposit" => header = "d" => line 20, cells[1].header: there is no header "d"; there are: deposit
+capacity_shannons => capacity => line 23: no such key: `capacity`; it is `capacity_shannons`
+0x{{ code-hash secp }} => 0x{{ code-hash s }} => line 24, inputs[0].lock.code_hash: there is no cell "s"; there are: lock, secp
+0x{{ code-hash secp }} => 0x00 => line 24, inputs[0].lock.code_hash: has 1 bytes, not 32
+0x{{ code-hash secp }} => 0x{{ hash file }} => line 24, inputs[0].lock.hash_type: is missing; only a code_hash of
+raw_witness = => witness = {}\nraw_witness = => line 32, inputs[1].raw_witness: an input has one of witness
+{{ pubkey-hash alice }} => {{ pubkey-hash carol }} => line 24, inputs[0].lock.args: there is no key "carol"; there are: alice, bob
+{{ pubkey-hash alice }} => {{ sign secp256k1 bob }} => line 24, inputs[0].lock.args: a signature can only be
+{{ type-id 0 }} => {{ type-id x }} => line 25, inputs[0].data: "type-id x" is no placeholder; there are data FILE
+0x01{{ => 01{{ => line 25, inputs[0].data: "01{{ type-id 0 }}" is no bytes
+0x01{{ => 0x1{{ => line 25, inputs[0].data: "0x1{{ type-id 0 }}" is no bytes
+relative epoch => relative epochs => line 26, inputs[0].since: "relative epochs 1" is not [relative] block N
+sign secp256k1 => sign schnorr => line 27, inputs[0].witness.lock: "sign schnorr alice" is no placeholder
+sign secp256k1 alice }} => sign secp256k1 alice => line 27, inputs[0].witness.lock: "{{ sign secp256k1 alice" is no bytes
+raw_witness = "0x07" => witness = { lock = "{{ sign secp256k1 bob }}" } => line 31, inputs[1].witness.lock: a signature belongs to the witness of its lock's first input, inputs[0]
+multisig-hash 1 alice => multisig-hash 3 alice => line 35, outputs[0].type.args: 3 of 2 keys does not fit
+{{ type-id 0 }} => {{ type-id 1 }} => line 25, inputs[0].data: output 1 of 1 does not fit
+10_000 => -1 => line 23: a number stands where a whole number that is not negative is needed: `-1`
+raw_witness => witness => line 31: text stands where a table is needed: "0x07"
+[[outputs]] => [outputs] => line 33: a table stands where a list is needed
+multisig 1 alice bob => multisig alice bob => line 36, outputs[0].data: "multisig alice bob" is no placeholder
+"#;
 
 #[test]
 fn errors_name_line_and_field() {
-    for (from, to, error) in ERRORS {
-        let text = if *from == "02" { WHOLE.replace(from, to) } else { WHOLE.replacen(from, to, 1) };
+    for row in ERRORS.trim().lines() {
+        let [from, to, error]: [&str; 3] = row.split(" => ").collect::<Vec<_>>().try_into().unwrap();
+        let [from, to] = [from, to].map(|text| text.replace("\\n", "\n"));
+        let text = if from == "02" { WHOLE.replace(&from, &to) } else { WHOLE.replacen(&from, &to, 1) };
         assert_ne!(text, WHOLE, "{from}");
         let found = built(&text).unwrap_err().to_string();
         assert!(found.starts_with(error), "{from} -> {to}:\n{found}\n{error}");

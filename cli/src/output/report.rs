@@ -345,10 +345,8 @@ mod tests {
     #[test]
     fn text_is_short_and_harmless() {
         let text = exited(0).to_text();
-        assert!(
-            text.starts_with("| hello \\u001b[31m\nexit 0\n  cycles   1,234,567 and 9 to load\n"),
-            "{text}"
-        );
+        let begin = "| hello \\u001b[31m\nexit 0\n  cycles   1,234,567 and 9 to load\n";
+        assert!(text.starts_with(begin), "{text}");
         assert!(text.contains("12.3 ms"), "{text}");
         let lost =
             Report::without_figures(Outcome::WorkerLost, Some("signal 9".to_owned()), Sha256Digest::of(b""));

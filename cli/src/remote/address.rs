@@ -60,25 +60,10 @@ mod tests {
         ] {
             assert_eq!(parse(text).ok().as_deref(), Some(expected), "{text}");
         }
-        for text in [
-            "",
-            "ftp://host:1",
-            "unix://run/admin.sock",
-            "HTTPS://host:1",
-            "http://user@host:1",
-            "http://user:word@host:1",
-            "http://host:1/path",
-            "host/path",
-            "http://host:1?query",
-            "http://host:1#part",
-            "host:",
-            "host:0",
-            "host:99999",
-            "host:port",
-            "http://:1",
-            "http://",
-            "two words",
-        ] {
+        let wrong = "ftp://host:1 unix://run/admin.sock HTTPS://host:1 http://user@host:1 http://user:word@host:1 \
+                     http://host:1/path host/path http://host:1?query http://host:1#part host: host:0 host:99999 \
+                     host:port http://:1 http://";
+        for text in wrong.split(' ').chain(["", "two words"]) {
             let failure = parse(text).unwrap_err();
             assert!(matches!(failure, Failure::Usage(_)), "{text}");
             assert!(failure.to_string().contains("is no address of a server"), "{failure}");

@@ -93,10 +93,7 @@ mod tests {
         assert!(tls("http://host:1", &CredentialArgs::default()).unwrap().is_none());
         let args = CredentialArgs { tls_cert: Some("cert".into()), ..CredentialArgs::default() };
         assert!(tls("https://host:1", &args).unwrap_err().to_string().contains("--tls-key"));
-        let error = tls(
-            "https://host:1",
-            &CredentialArgs { tls_ca: Some("/nowhere/ca".into()), ..CredentialArgs::default() },
-        );
-        assert!(error.unwrap_err().to_string().contains("/nowhere/ca"));
+        let args = CredentialArgs { tls_ca: Some("/nowhere/ca".into()), ..CredentialArgs::default() };
+        assert!(tls("https://host:1", &args).unwrap_err().to_string().contains("/nowhere/ca"));
     }
 }

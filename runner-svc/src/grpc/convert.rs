@@ -327,12 +327,17 @@ mod tests {
         }
     }
 
+    /// The fields that a fault is about.
+    #[track_caller]
+    pub(super) fn fields_of(fault: Fault) -> Vec<String> {
+        let status = Status::from(fault);
+        let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
+        violations.into_iter().map(|violation| violation.field).collect()
+    }
+
     #[track_caller]
     fn fields(request: v1::ExecuteRequest) -> Vec<String> {
-        let status = Status::from(order(request, &limits()).unwrap_err());
-        let details = status.get_error_details();
-        let violations = details.bad_request().unwrap().field_violations.clone();
-        violations.into_iter().map(|violation| violation.field).collect()
+        fields_of(order(request, &limits()).unwrap_err())
     }
 
     #[test]

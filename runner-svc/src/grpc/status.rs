@@ -191,10 +191,8 @@ mod tests {
         let mistake =
             ExecuteError::Transaction { field: "tx.inputs[0]".to_owned(), problem: "ä".repeat(9_000) };
         let status = Status::from(mistake);
-        assert_eq!(
-            status.get_error_details().bad_request().unwrap().field_violations[0].field,
-            "tx.inputs[0]"
-        );
+        let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
+        assert_eq!(violations[0].field, "tx.inputs[0]");
         assert!(status.message().len() < 1_000 && status.details().len() < 2_000);
         let source = |error| ExecuteError::Source(error);
         check(source(SourceError::ScriptNotFound(digest())), Code::NotFound, "SCRIPT_NOT_FOUND", false);
@@ -221,11 +219,7 @@ mod tests {
     #[test]
     fn a_refusal_is_handed_on_with_its_details() {
         let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
-        check(
-            ExecuteError::Source(source_error(digest(), refused)),
-            Code::FailedPrecondition,
-            "LIMIT_BLOCKS",
-            false,
-        );
+        let refused = ExecuteError::Source(source_error(digest(), refused));
+        check(refused, Code::FailedPrecondition, "LIMIT_BLOCKS", false);
     }
 }

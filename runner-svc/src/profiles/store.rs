@@ -208,7 +208,7 @@ impl ProfileStore {
 #[cfg(test)]
 mod tests {
     use antares_pool::job::Samples;
-    use antares_profile::{Frame, ProfiledProgram, Value};
+    use antares_profile::{Frame, Node, ProfiledProgram, Value};
 
     use super::*;
     use crate::limits::{PROFILE_NODES_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX};
@@ -236,11 +236,8 @@ mod tests {
         claims.add(&[Frame::Syscall { number: 2061 }], Value::cycles(60));
         let samples = Samples { claims: claims.encode().unwrap(), ..samples(2061, 40) };
         let run = |at, samples| {
-            store.add_at(
-                now + Duration::from_secs(at),
-                &key,
-                RunCycles { samples, cycles: 40, native_cycles: 30 },
-            )
+            let cycles = RunCycles { samples, cycles: 40, native_cycles: 30 };
+            store.add_at(now + Duration::from_secs(at), &key, cycles)
         };
         // The interpreter's cycles of a run do not count for its sample.
         let known = || {
@@ -286,11 +283,8 @@ mod tests {
         }
         let profile = store.get(Some("a"), None, None).unwrap();
         let own = |at| {
-            let nodes = profile
-                .nodes()
-                .iter()
-                .filter(|node| matches!(node.frame, Frame::Code { pc, .. } if pc == at));
-            nodes.map(|node| node.value.cycles).sum::<u64>()
+            let is_at = |node: &&Node| matches!(node.frame, Frame::Code { pc, .. } if pc == at);
+            profile.nodes().iter().filter(is_at).map(|node| node.value.cycles).sum::<u64>()
         };
         assert_eq!((own(0), own(64), profile.sum().cycles), (sum / 4 * 3, sum / 4, sum));
         assert!(store.stats().nodes <= PROFILE_NODES_MAX as u64);

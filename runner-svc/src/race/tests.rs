@@ -125,48 +125,25 @@ async fn race(code: &mut Code, ms: u64, end: Result<&'static str, &'static str>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn native_code_that_is_first_overtakes_the_interpreter() {
-    let end = race(&mut Code::long(Ok(true)), 1_000, Ok("late")).await;
-    assert_eq!(end, End { answer: Ok(None), at: 170, overtaken: Some(170), is_kept: false });
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_interpreter_that_is_first_answers_and_the_code_is_kept() {
-    for ms in [30, 130] {
-        let end = race(&mut Code::long(Ok(true)), ms, Ok("first")).await;
-        let at = u128::from(ms);
-        assert_eq!(end, End { answer: Ok(Some("first")), at, overtaken: None, is_kept: true });
+async fn a_race_has_the_answer_of_whoever_comes_first_with_one() {
+    let [made, none, gone] = [Ok(true), Ok(false), Err("gone")];
+    let (native, overtaken) = (Ok(None), |at| (at, Some(at), false));
+    let kept = |at| (at, None, true);
+    for (what, code, (ms, ended), answer, (at, overtaken, is_kept)) in [
+        ("native code is first", made, (1_000, Ok("late")), native, overtaken(170)),
+        ("the interpreter is first", made, (30, Ok("first")), Ok(Some("first")), kept(30)),
+        ("it is first behind the head start", made, (130, Ok("first")), Ok(Some("first")), kept(130)),
+        ("no answer wakes the compile", made, (10, Ok("bad")), native, overtaken(60)),
+        ("no worker wakes the compile", made, (10, Err("no worker")), native, overtaken(60)),
+        ("no code, no answer", none, (10, Ok("bad")), Ok(Some("bad")), kept(60)),
+        ("no code, no worker", none, (10, Err("no worker")), Err("no worker"), kept(60)),
+        ("the run goes on without code", none, (1_000, Ok("only")), Ok(Some("only")), kept(1_000)),
+        ("the compile fails the call", gone, (1_000, Ok("late")), Err("gone"), overtaken(170)),
+        ("the compile fails, no answer", gone, (10, Ok("bad")), Err("gone"), overtaken(60)),
+    ] {
+        let end = race(&mut Code::long(code), ms, ended).await;
+        assert_eq!(end, End { answer, at, overtaken, is_kept }, "{what}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_that_ends_without_an_answer_wakes_the_compile() {
-    for ended in [Ok("bad"), Err("no worker")] {
-        let end = race(&mut Code::long(Ok(true)), 10, ended).await;
-        assert_eq!(end, End { answer: Ok(None), at: 60, overtaken: Some(60), is_kept: false });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_native_code_the_run_s_own_end_counts() {
-    let end = race(&mut Code::long(Ok(false)), 10, Ok("bad")).await;
-    assert_eq!(end, End { answer: Ok(Some("bad")), at: 60, overtaken: None, is_kept: true });
-    let end = race(&mut Code::long(Ok(false)), 10, Err("no worker")).await;
-    assert_eq!(end, End { answer: Err("no worker"), at: 60, overtaken: None, is_kept: true });
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_goes_on_where_no_native_code_comes() {
-    let end = race(&mut Code::long(Ok(false)), 1_000, Ok("only")).await;
-    assert_eq!(end, End { answer: Ok(Some("only")), at: 1_000, overtaken: None, is_kept: true });
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_compile_that_fails_for_good_fails_the_call_whose_time_counts() {
-    let end = race(&mut Code::long(Err("gone")), 1_000, Ok("late")).await;
-    assert_eq!(end, End { answer: Err("gone"), at: 170, overtaken: Some(170), is_kept: false });
-    let end = race(&mut Code::long(Err("gone")), 10, Ok("bad")).await;
-    assert_eq!(end, End { answer: Err("gone"), at: 60, overtaken: Some(60), is_kept: false });
 }
 
 #[tokio::test(start_paused = true)]

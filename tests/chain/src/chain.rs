@@ -25,7 +25,7 @@ fn name(place: &OutPoint) -> Vec<u8> {
 }
 
 /// A chain, and its pending transactions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Chain {
     blocks: Vec<BlockView>,
     /// Cycles of transactions, as the node reports them.
@@ -40,24 +40,11 @@ pub struct Chain {
     pub extension: Option<Vec<u8>>,
 }
 
-impl Default for Chain {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Chain {
     /// A chain with a first block and all VM versions.
     #[must_use]
     pub fn new() -> Self {
-        let mut chain = Self {
-            blocks: Vec::new(),
-            cycles: HashMap::new(),
-            pool: Vec::new(),
-            epoch: 0,
-            forks: [Some(0), Some(0)],
-            extension: None,
-        };
+        let mut chain = Self { forks: [Some(0); 2], ..Self::default() };
         chain.push(&[], Vec::new());
         chain
     }
@@ -152,18 +139,14 @@ impl Chain {
         let groups = info.cell_deps.iter().filter(is_group).map(|dep| {
             let members = OutPointVec::from_slice(&dep.data).unwrap();
             let moved = members.into_iter().map(|it| places[it.as_slice()].0.clone());
-            (
-                name(&dep.cell_dep.out_point()),
-                (dep.output.clone(), moved.collect::<Vec<_>>().pack().as_bytes()),
-            )
+            let data = moved.collect::<Vec<_>>().pack().as_bytes();
+            (name(&dep.cell_dep.out_point()), (dep.output.clone(), data))
         });
         let groups: Cells = groups.collect();
         if !groups.is_empty() {
-            let data = groups.clone();
-            places.extend(self.make(groups));
-            return self.moved(mock, &places, &data);
+            places.extend(self.make(groups.clone()));
         }
-        self.moved(mock, &places, &Cells::new())
+        self.moved(mock, &places, &groups)
     }
 
     fn moved(&self, mock: &MockTransaction, places: &Places, groups: &Cells) -> MockTransaction {

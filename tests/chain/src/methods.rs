@@ -17,23 +17,18 @@ pub(crate) fn answer(chain: &Chain, method: &str, params: &Value) -> Result<Valu
     let text = |index: usize| params[index].as_str().unwrap_or_default();
     let hash = |index: usize| -> H256 { text(index).trim_start_matches("0x").parse().unwrap_or_default() };
     let number = |index: usize| u64::from_str_radix(text(index).trim_start_matches("0x"), 16);
+    let by_hash = || chain.blocks().iter().find(|it| it.hash().as_slice() == hash(0).as_bytes());
+    let shown = |it: &BlockView| block(chain, it, number(1) == Ok(0), params[2] == json!(true));
     match method {
         "get_tip_block_number" => Ok(json!(format!("{:#x}", chain.tip()))),
         "get_tip_header" => {
             Ok(chain.blocks().last().map_or(Value::Null, |it| header(it, number(0) == Ok(0))))
         }
         "get_consensus" => Ok(consensus(chain)),
-        "get_header" => {
-            let found = chain.blocks().iter().find(|it| it.hash().as_slice() == hash(0).as_bytes());
-            Ok(found.map_or(Value::Null, |it| header(it, number(1) == Ok(0))))
-        }
-        "get_block" => {
-            let found = chain.blocks().iter().find(|it| it.hash().as_slice() == hash(0).as_bytes());
-            Ok(found.map_or(Value::Null, |it| block(chain, it, number(1) == Ok(0), params[2] == json!(true))))
-        }
+        "get_header" => Ok(by_hash().map_or(Value::Null, |it| header(it, number(1) == Ok(0)))),
+        "get_block" => Ok(by_hash().map_or(Value::Null, shown)),
         "get_block_by_number" => {
-            let found = number(0).ok().and_then(|number| chain.block(number));
-            Ok(found.map_or(Value::Null, |it| block(chain, it, number(1) == Ok(0), params[2] == json!(true))))
+            Ok(number(0).ok().and_then(|number| chain.block(number)).map_or(Value::Null, shown))
         }
         "get_transaction" => Ok(transaction(chain, &hash(0), number(1).unwrap_or(2))),
         "get_live_cell" => Ok(live_cell(chain, &params[0], params[1] == json!(true))),
@@ -69,10 +64,13 @@ fn block(chain: &Chain, block: &BlockView, is_packed: bool, has_cycles: bool) ->
 }
 
 fn transaction(chain: &Chain, hash: &H256, verbosity: u64) -> Value {
-    let unknown = json!({ "status": "unknown", "block_number": null, "block_hash": null, "tx_index": null, "reason": null });
+    let outside = |status: &str| json!({ "status": status, "block_number": null, "block_hash": null, "tx_index": null, "reason": null });
+    let answer = |content: Value, cycles: Option<String>, status: Value| {
+        json!({ "transaction": content, "cycles": cycles, "time_added_to_pool": null, "fee": null,
+                "min_replace_fee": null, "tx_status": status })
+    };
     let Some((found, place)) = chain.find(hash) else {
-        return json!({ "transaction": null, "cycles": null, "time_added_to_pool": null, "fee": null,
-                       "min_replace_fee": null, "tx_status": unknown });
+        return answer(Value::Null, None, outside("unknown"));
     };
     let content = match verbosity {
         0 => hex(found.data().as_slice()),
@@ -84,13 +82,9 @@ fn transaction(chain: &Chain, hash: &H256, verbosity: u64) -> Value {
             "status": "committed", "block_number": format!("{:#x}", block.number()),
             "block_hash": format!("{:#x}", block.hash()), "tx_index": format!("{index:#x}"), "reason": null,
         }),
-        None => {
-            json!({ "status": "pending", "block_number": null, "block_hash": null, "tx_index": null, "reason": null })
-        }
+        None => outside("pending"),
     };
-    let cycles = chain.cycles.get(hash).map(|cycles| format!("{cycles:#x}"));
-    json!({ "transaction": content, "cycles": cycles, "time_added_to_pool": null, "fee": null,
-            "min_replace_fee": null, "tx_status": status })
+    answer(content, chain.cycles.get(hash).map(|cycles| format!("{cycles:#x}")), status)
 }
 
 fn live_cell(chain: &Chain, place: &Value, has_data: bool) -> Value {

@@ -11,7 +11,7 @@ use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Guest, Source, recipes::Memory, source_folder};
-use crate::crates::target_folder;
+use crate::crates::{run, target_folder};
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
 pub(super) const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
@@ -52,17 +52,10 @@ const FOREIGN_FLAGS: [&str; 9] = [
     "-DNDEBUG",
 ];
 
-const WASM_FLAGS: [&str; 5] = [
-    "--target=wasm32",
-    "-D__IEEE_LITTLE_ENDIAN",
-    "-Wl,--no-entry",
-    "-Wl,--export=run",
-    "-Wl,-z,stack-size=1048576",
-];
-
-const WASM_WIDE_FLAGS: [&str; 6] = [
-    "--target=wasm32",
+/// The first one only for wide arithmetic.
+const WASM_FLAGS: [&str; 6] = [
     "-mwide-arithmetic",
+    "--target=wasm32",
     "-D__IEEE_LITTLE_ENDIAN",
     "-Wl,--no-entry",
     "-Wl,--export=run",
@@ -92,10 +85,8 @@ const POLKAVM_FLAGS: [&str; 14] = [
 /// # Errors
 /// The compiler is not installed.
 pub fn guest_compiler() -> Result<String> {
-    let output = Command::new(GUEST_COMPILER).arg("--version").output();
-    let output =
-        output.with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+    let output = run(Command::new(GUEST_COMPILER).arg("--version"))?;
+    Ok(String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned())
 }
 
 pub(super) fn kept_folder() -> PathBuf {
@@ -105,12 +96,7 @@ pub(super) fn kept_folder() -> PathBuf {
 /// Builds the guest's ELF, unless it is cached for the same sources and flags.
 pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     let (flags, sources) = parts(guest)?;
-    let key = sources.digest(&flags)?;
-    let path = kept_folder().join(key.to_string()).join(&guest.name);
-    if !path.exists() {
-        compile(GUEST_COMPILER, &flags, &sources, &path)?;
-    }
-    Ok(path)
+    compile_once(GUEST_COMPILER, &flags, &sources, &guest.name)
 }
 
 /// The ELF of `guest` with the linker's relocations.
@@ -120,19 +106,20 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
 pub fn with_relocations(guest: &Guest) -> Result<Vec<u8>> {
     let (mut flags, sources) = parts(guest)?;
     flags.push("-Wl,-q".into());
-    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(&guest.name);
-    if !path.exists() {
-        compile(GUEST_COMPILER, &flags, &sources, &path)?;
-    }
-    Ok(fs::read(path)?)
+    Ok(fs::read(compile_once(GUEST_COMPILER, &flags, &sources, &guest.name)?)?)
+}
+
+/// Flags of guests, with their linker script.
+fn linked_flags() -> Vec<OsString> {
+    let script = joined("-Wl,-T,", &source_folder().join("guest.ld"));
+    GUEST_FLAGS.iter().map(OsString::from).chain([script]).collect()
 }
 
 fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
-    let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
+    let mut flags = linked_flags();
     flags.extend([format!("-march={}", guest.march).into(), guest.level.into()]);
     let mut sources = Sources::of(&guest.source)?;
     let folder = source_folder();
-    flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
     sources.watched.push(folder.join("guest.ld"));
     match &guest.source {
         Source::Case { case, .. } => flags.push(format!("-D{case}").into()),
@@ -153,15 +140,9 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let (source, elf) = (folder.path().join("case.S"), folder.path().join("case"));
     fs::write(&source, text)?;
-    let script = source_folder().join("guest.ld");
-    let flags = [OsString::from("-march=rv64imac_zba_zbb_zbc_zbs"), joined("-Wl,-T,", &script)];
-    let flags = [GUEST_FLAGS.map(OsString::from).as_slice(), &flags].concat();
-    compile(
-        GUEST_COMPILER,
-        &flags,
-        &Sources { files: vec![source], watched: vec![], flags: vec![], guest_flags: &[] },
-        &elf,
-    )?;
+    let mut flags = linked_flags();
+    flags.push("-march=rv64imac_zba_zbb_zbc_zbs".into());
+    compile(GUEST_COMPILER, &flags, &Sources { files: vec![source], ..Sources::default() }, &elf)?;
     Ok(fs::read(elf)?)
 }
 
@@ -178,8 +159,7 @@ pub fn hidden() -> Result<Vec<u8>> {
 /// # Errors
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
-    let case_macro = format!("CASE_{case}");
-    script_of("scripts/scripts.c", &case.to_lowercase(), &[&[case_macro.as_str()], macros].concat())
+    case_of("scripts/scripts.c", case, macros, Vec::new())
 }
 
 /// The ELF of a C file with its own `_start`, built with `macros`.
@@ -193,7 +173,7 @@ pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
     let flags = if is_stripped { vec!["-s".into()] } else { with_lines() };
-    script_with("failing/failing.c", &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
+    case_of("failing/failing.c", case, &[], flags)
 }
 
 /// The ELF of one case of `fuzzed/fuzzed.c`: a lock with a bug, or a correct one.
@@ -201,10 +181,7 @@ pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
 /// # Errors
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn fuzzed(case: &str, is_right: bool) -> Result<Vec<u8>> {
-    let right = is_right.then_some("RIGHT");
-    let case_macro = format!("CASE_{case}");
-    let macros: Vec<&str> = std::iter::once(case_macro.as_str()).chain(right).collect();
-    script_with("fuzzed/fuzzed.c", &case.to_lowercase(), &macros, with_lines())
+    case_of("fuzzed/fuzzed.c", case, if is_right { &["RIGHT"] } else { &[] }, with_lines())
 }
 
 /// The source file of [`debugged`].
@@ -217,7 +194,12 @@ pub const DEBUGGED: &str = "debugged/debugged.c";
 pub fn debugged(case: &str) -> Result<Vec<u8>> {
     let mut flags = with_lines();
     flags.push("-Og".into());
-    script_with(DEBUGGED, &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
+    case_of(DEBUGGED, case, &[], flags)
+}
+
+/// The ELF of one case of a C file, with additional macros and flags.
+fn case_of(file: &str, case: &str, macros: &[&str], flags: Vec<OsString>) -> Result<Vec<u8>> {
+    script_with(file, &case.to_lowercase(), &[&[&*format!("CASE_{case}")], macros].concat(), flags)
 }
 
 /// Flags for line numbers that do not depend on the repository's path.
@@ -229,25 +211,16 @@ fn with_lines() -> Vec<OsString> {
 
 fn script_with(file: &str, name: &str, macros: &[&str], more: Vec<OsString>) -> Result<Vec<u8>> {
     let folder = source_folder();
-    let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
+    let mut flags = linked_flags();
     // Prevent gcc from replacing loops by calls of memory functions, which do not exist here.
     flags.extend(
         ["-march=rv64imc", "-O2", "-fno-tree-loop-distribute-patterns", "-fno-builtin"].map(OsString::from),
     );
-    flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
     flags.extend(macros.iter().map(|text| format!("-D{text}").into()));
     flags.extend(more);
-    let sources = Sources {
-        files: vec![folder.join(file)],
-        watched: vec![folder.join("guest.ld")],
-        flags: vec![],
-        guest_flags: &[],
-    };
-    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(name);
-    if !path.exists() {
-        compile(GUEST_COMPILER, &flags, &sources, &path)?;
-    }
-    Ok(fs::read(path)?)
+    let (files, watched) = (vec![folder.join(file)], vec![folder.join("guest.ld")]);
+    let sources = Sources { files, watched, ..Sources::default() };
+    Ok(fs::read(compile_once(GUEST_COMPILER, &flags, &sources, name)?)?)
 }
 
 /// Builds the C of `guest` for the host; `driver` (a file of the tests' folder) calls its `main` as
@@ -262,12 +235,7 @@ pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<Pa
     let flags: Vec<OsString> = flags.map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
     sources.files.push(driver.to_owned());
-    let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
-    let path = kept_folder().join(key.to_string()).join(&guest.name);
-    if !path.exists() {
-        compile(compiler, &flags, &sources, &path)?;
-    }
-    Ok(path)
+    compile_once(compiler, &flags, &sources, &guest.name)
 }
 
 /// Builds the C of `guest` for another engine; `driver` calls its `main` as `guest_main`.
@@ -285,12 +253,7 @@ pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<
         // picolibc exists only for the guests' target.
         Memory::Picolibc => sources.files.push(source_folder().join("words.c")),
     }
-    let key = sources.digest(&flags)?;
-    let path = kept_folder().join(key.to_string()).join(&guest.name);
-    if !path.exists() {
-        compile("clang-22", &flags, &sources, &path)?;
-    }
-    Ok(path)
+    compile_once("clang-22", &flags, &sources, &guest.name)
 }
 
 /// Targets of other engines.
@@ -307,13 +270,14 @@ pub enum Foreign {
 impl Foreign {
     fn flags(self) -> &'static [&'static str] {
         match self {
-            Self::Wasm => &WASM_FLAGS,
-            Self::WasmWide => &WASM_WIDE_FLAGS,
+            Self::Wasm => &WASM_FLAGS[1..],
+            Self::WasmWide => &WASM_FLAGS,
             Self::Polkavm => &POLKAVM_FLAGS,
         }
     }
 }
 
+#[derive(Default)]
 struct Sources {
     /// Files given to the compiler.
     files: Vec<PathBuf>,
@@ -335,7 +299,7 @@ impl Sources {
                 .map(|file| folder.join(file))
                 .into(),
             flags: vec![joined("-I", &folder)],
-            guest_flags: &[],
+            ..Self::default()
         };
         if let Source::Program { library, memory, .. } = source {
             let taken = library.take()?;
@@ -379,26 +343,27 @@ fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// The compiler is not installed.
 pub fn libgcc() -> Result<PathBuf> {
-    let output = Command::new(GUEST_COMPILER)
-        .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
-        .output()
-        .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
-    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+    let mut compiler = Command::new(GUEST_COMPILER);
+    let output = run(compiler.args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"]))?;
+    Ok(PathBuf::from(String::from_utf8(output)?.trim()))
+}
+
+/// Compiles `sources` to a file with this name, unless it is cached for the same compiler, sources and flags.
+fn compile_once(compiler: &str, flags: &[OsString], sources: &Sources, name: &str) -> Result<PathBuf> {
+    let key = sources.digest(&[flags, &[compiler.into()]].concat())?;
+    let path = kept_folder().join(key.to_string()).join(name);
+    if !path.exists() {
+        compile(compiler, flags, sources, &path)?;
+    }
+    Ok(path)
 }
 
 fn compile(compiler: &str, flags: &[OsString], sources: &Sources, path: &Path) -> Result<()> {
     let folder = path.parent().context("a kept guest has a folder")?;
     fs::create_dir_all(folder)?;
     let fresh = tempfile::NamedTempFile::new_in(folder)?.into_temp_path();
-    let output = Command::new(compiler)
-        .args(flags)
-        .args(&sources.flags)
-        .args(&sources.files)
-        .arg("-o")
-        .arg(&fresh)
-        .output()
-        .with_context(|| format!("{compiler} is not installed; run the set-up script"))?;
-    ensure!(output.status.success(), "{compiler} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = Command::new(compiler);
+    run(command.args(flags).args(&sources.flags).args(&sources.files).arg("-o").arg(&fresh))?;
     fresh.persist(path)?;
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! Folders of published crates: cargo fetches them and verifies them by a lock file.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 /// A manifest and its resolution.
@@ -56,6 +56,32 @@ pub fn apart(name: &str) -> Result<PathBuf> {
 pub fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from)
+}
+
+/// Runs a program; returns its output.
+///
+/// # Errors
+/// It is not installed, or fails.
+pub fn run(command: &mut Command) -> Result<Vec<u8>> {
+    let program = command.get_program().display().to_string();
+    let output = command.output();
+    let output = output.with_context(|| format!("{program} is not installed; run the set-up script"))?;
+    ensure!(output.status.success(), "{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
+
+/// The files in `folder` and below, sorted.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() { files.extend(files_below(&path)?) } else { files.push(path) }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The cargo that runs this process, or the one on the path.

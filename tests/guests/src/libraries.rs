@@ -21,7 +21,7 @@ struct Part {
     folder: &'static str,
     /// Folders of headers, relative to the folder.
     includes: &'static [&'static str],
-    /// C files, relative to the folder.
+    /// C files, relative to the folder, without the ending.
     files: &'static [&'static str],
 }
 
@@ -41,18 +41,14 @@ impl Library {
     /// # Errors
     /// Cargo does not find a crate.
     pub(super) fn take(&self) -> Result<Taken> {
-        let mut taken = Taken {
-            includes: Vec::new(),
-            files: Vec::new(),
-            flags: self.flags,
-            guest_flags: self.guest_flags,
-        };
+        let Self { flags, guest_flags, .. } = *self;
+        let mut taken = Taken { includes: Vec::new(), files: Vec::new(), flags, guest_flags };
         for part in self.parts {
             // The only crate pinned by the workspace's own lock file.
             let find = if part.crate_name == "secp256k1-sys" { crates::of_workspace } else { crates::apart };
             let folder = find(part.crate_name)?.join(part.folder);
             taken.includes.extend(part.includes.iter().map(|include| folder.join(include)));
-            taken.files.extend(part.files.iter().map(|file| folder.join(file)));
+            taken.files.extend(part.files.iter().map(|file| folder.join(file).with_extension("c")));
         }
         Ok(taken)
     }
@@ -62,7 +58,7 @@ const LIBSECP256K1: &[Part] = &[Part {
     crate_name: "secp256k1-sys",
     folder: "depend/secp256k1",
     includes: &["", "include", "src"],
-    files: &["src/secp256k1.c", "src/precomputed_ecmult.c", "src/precomputed_ecmult_gen.c"],
+    files: &["src/secp256k1", "src/precomputed_ecmult", "src/precomputed_ecmult_gen"],
 }];
 
 /// libsecp256k1 with small tables and no hand-written assembly.
@@ -87,51 +83,39 @@ pub(super) const SCHNORR: Library = Library {
 
 pub(super) const KECCAK: Library = Library { parts: &[FIPS202], ..Library::NONE };
 
-const FIPS202: Part = Part {
-    crate_name: "pqcrypto-internals",
-    folder: "",
-    includes: &["include"],
-    files: &["cfiles/fips202.c"],
-};
+const FIPS202: Part =
+    Part { crate_name: "pqcrypto-internals", folder: "", includes: &["include"], files: &["cfiles/fips202"] };
 
 const LIBMBEDTLS: &[Part] = &[Part {
     crate_name: "mbedtls-sys-auto",
     folder: "vendor",
     includes: &["include", "library"],
     files: &[
-        "library/asn1parse.c",
-        "library/asn1write.c",
-        "library/bignum.c",
-        "library/constant_time.c",
-        "library/md.c",
-        "library/memory_buffer_alloc.c",
-        "library/oid.c",
-        "library/platform.c",
-        "library/platform_util.c",
-        "library/rsa.c",
-        "library/rsa_internal.c",
-        "library/sha256.c",
+        "library/asn1parse",
+        "library/asn1write",
+        "library/bignum",
+        "library/constant_time",
+        "library/md",
+        "library/memory_buffer_alloc",
+        "library/oid",
+        "library/platform",
+        "library/platform_util",
+        "library/rsa",
+        "library/rsa_internal",
+        "library/sha256",
     ],
 }];
 
-pub(super) const RSA_1024: Library = Library {
-    parts: LIBMBEDTLS,
-    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"],
-    ..Library::NONE
-};
+const RSA: Library = Library { parts: LIBMBEDTLS, ..Library::NONE };
+const RSA_CONFIG: &str = "-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"";
+
+pub(super) const RSA_1024: Library = Library { flags: &[RSA_CONFIG, "-DRSA_BITS=1024"], ..RSA };
 
 /// Mbed TLS for keys of 1024 bits, with limbs of 64 bits.
-pub(super) const RSA_1024_LIMBS_64: Library = Library {
-    parts: LIBMBEDTLS,
-    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024", "-DRSA_LIMBS_64"],
-    ..Library::NONE
-};
+pub(super) const RSA_1024_LIMBS_64: Library =
+    Library { flags: &[RSA_CONFIG, "-DRSA_BITS=1024", "-DRSA_LIMBS_64"], ..RSA };
 
-pub(super) const RSA_2048: Library = Library {
-    parts: LIBMBEDTLS,
-    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"],
-    ..Library::NONE
-};
+pub(super) const RSA_2048: Library = Library { flags: &[RSA_CONFIG, "-DRSA_BITS=2048"], ..RSA };
 
 /// BLAKE2's reference implementation.
 pub(super) const BLAKE2B: Library = Library {
@@ -139,7 +123,7 @@ pub(super) const BLAKE2B: Library = Library {
         crate_name: "blake2b-rs",
         folder: "BLAKE2/ref",
         includes: &[""],
-        files: &["blake2b-ref.c"],
+        files: &["blake2b-ref"],
     }],
     flags: &["-DNATIVE_LITTLE_ENDIAN"],
     ..Library::NONE
@@ -152,16 +136,7 @@ pub(super) const ML_DSA: Library = Library {
             crate_name: "pqcrypto-mldsa",
             folder: "pqclean/crypto_sign/ml-dsa-44/clean",
             includes: &[""],
-            files: &[
-                "ntt.c",
-                "packing.c",
-                "poly.c",
-                "polyvec.c",
-                "reduce.c",
-                "rounding.c",
-                "sign.c",
-                "symmetric-shake.c",
-            ],
+            files: &["ntt", "packing", "poly", "polyvec", "reduce", "rounding", "sign", "symmetric-shake"],
         },
     ],
     ..Library::NONE
@@ -176,17 +151,17 @@ pub(super) const SPHINCS: Library = Library {
             folder: "pqclean/crypto_sign/sphincs-shake-128f-simple/clean",
             includes: &["", "../../../common"],
             files: &[
-                "address.c",
-                "context_shake.c",
-                "fors.c",
-                "hash_shake.c",
-                "merkle.c",
-                "sign.c",
-                "thash_shake_simple.c",
-                "utils.c",
-                "utilsx1.c",
-                "wots.c",
-                "wotsx1.c",
+                "address",
+                "context_shake",
+                "fors",
+                "hash_shake",
+                "merkle",
+                "sign",
+                "thash_shake_simple",
+                "utils",
+                "utilsx1",
+                "wots",
+                "wotsx1",
             ],
         },
     ],
@@ -197,7 +172,7 @@ pub(super) const SPHINCS: Library = Library {
 
 /// LZ4 without static memory.
 pub(super) const LZ4: Library = Library {
-    parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4.c"] }],
+    parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4"] }],
     flags: &["-DLZ4_STATIC_LINKING_ONLY_DISABLE_MEMORY_ALLOCATION"],
     ..Library::NONE
 };
@@ -210,7 +185,7 @@ pub(super) const LZ4_UNALIGNED: Library =
 /// blst's portable C with limbs of 64 bits on both sides. By default it uses these only on 64-bit ARM, and
 /// assembly elsewhere.
 pub(super) const BLST: Library = Library {
-    parts: &[Part { crate_name: "blst", folder: "blst", includes: &["bindings"], files: &["src/server.c"] }],
+    parts: &[Part { crate_name: "blst", folder: "blst", includes: &["bindings"], files: &["src/server"] }],
     flags: &[
         "-D__BLST_NO_ASM__",
         "-D__BLST_NO_CPUID__",
@@ -229,29 +204,9 @@ pub(super) const LUA: Library = Library {
         folder: "lua-5.4.9",
         includes: &[""],
         files: &[
-            "lapi.c",
-            "lauxlib.c",
-            "lcode.c",
-            "lctype.c",
-            "ldebug.c",
-            "ldo.c",
-            "ldump.c",
-            "lfunc.c",
-            "lgc.c",
-            "llex.c",
-            "lmem.c",
-            "lobject.c",
-            "lopcodes.c",
-            "lparser.c",
-            "lstate.c",
-            "lstring.c",
-            "lstrlib.c",
-            "ltable.c",
-            "ltablib.c",
-            "ltm.c",
-            "lundump.c",
-            "lvm.c",
-            "lzio.c",
+            "lapi", "lauxlib", "lcode", "lctype", "ldebug", "ldo", "ldump", "lfunc", "lgc", "llex", "lmem",
+            "lobject", "lopcodes", "lparser", "lstate", "lstring", "lstrlib", "ltable", "ltablib", "ltm",
+            "lundump", "lvm", "lzio",
         ],
     }],
     // No clock, so that hashes and sorting are reproducible.

@@ -9,7 +9,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, ensure};
 
-use super::build::kept_folder;
+use super::{build::kept_folder, crates::run};
 
 /// The package that ships ckb-js-vm, QuickJS as a script.
 const PACKAGE: &str = "ckb-testtool@1.0.5";
@@ -45,23 +45,17 @@ fn checked(elf: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 fn packed(folder: &Path) -> Result<PathBuf> {
-    let output = Command::new("npm")
-        .args(["pack", PACKAGE, "--silent", "--pack-destination", "."])
-        .current_dir(folder)
-        .output()
-        .context("npm is not installed; run the set-up script")?;
-    ensure!(output.status.success(), "npm: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(folder.join(String::from_utf8(output.stdout)?.trim()))
+    let mut npm = Command::new("npm");
+    npm.args(["pack", PACKAGE, "--silent", "--pack-destination", "."]).current_dir(folder);
+    Ok(folder.join(String::from_utf8(run(&mut npm)?)?.trim()))
 }
 
 fn unpack(archive: &Path, kept: &Path) -> Result<()> {
-    let output =
-        Command::new("tar").args(["-xzOf".as_ref(), archive.as_os_str(), JS_VM.as_ref()]).output()?;
-    ensure!(output.status.success(), "tar: {}", String::from_utf8_lossy(&output.stderr));
+    let output = run(Command::new("tar").arg("-xzOf").arg(archive).arg(JS_VM))?;
     let place = kept.parent().context("a kept guest has a folder")?;
     fs::create_dir_all(place)?;
     let fresh = tempfile::NamedTempFile::new_in(place)?.into_temp_path();
-    fs::write(&fresh, checked(output.stdout)?)?;
+    fs::write(&fresh, checked(output)?)?;
     fresh.persist(kept)?;
     Ok(())
 }

@@ -1,9 +1,6 @@
 //! Sources and scripts in published crates.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -58,22 +55,13 @@ pub fn published_scripts() -> Result<Vec<PublishedScript>> {
     let mut scripts = Vec::new();
     for (crate_name, find, shown, inner) in SCRIPT_FOLDERS {
         let folder = find(crate_name)?.join(inner);
-        collect(&folder, shown, &mut scripts).with_context(|| format!("reading {}", folder.display()))?;
+        for path in crates::files_below(&folder)? {
+            if fs::read(&path)?.starts_with(b"\x7fELF") {
+                let name = format!("{shown}/{}", path.strip_prefix(&folder)?.display());
+                scripts.push(PublishedScript { name, path });
+            }
+        }
     }
     scripts.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(scripts)
-}
-
-/// Adds the ELF files in `folder` and below; their names start with `name`.
-fn collect(folder: &Path, name: &str, scripts: &mut Vec<PublishedScript>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
-        if path.is_dir() {
-            collect(&path, &name, scripts)?;
-        } else if fs::read(&path)?.starts_with(b"\x7fELF") {
-            scripts.push(PublishedScript { name, path });
-        }
-    }
-    Ok(())
 }

@@ -125,75 +125,12 @@ const fn picolibc(file: &'static str, library: &'static Library) -> Source {
     Source::Program { file, library, memory: Memory::Picolibc }
 }
 
-/// Cases of `attacks/memory.S`.
-const MEMORY_CASES: [&str; 30] = [
-    "READ_END",
-    "READ_LAST",
-    "READ_DEAD",
-    "READ_STRADDLE",
-    "READ_NEGATIVE",
-    "READ_NEGATIVE_BASE",
-    "READ_NEGATIVE_OFFSET",
-    "READ_WRAP",
-    "READ_WRAP_BELOW",
-    "READ_FAR",
-    "READ_HOST_STATE",
-    "READ_ABOVE47",
-    "READ_ABOVE63",
-    "READ_MAXIMUM",
-    "READ_CODE",
-    "WRITE_END",
-    "WRITE_LAST",
-    "WRITE_STRADDLE",
-    "WRITE_NEGATIVE",
-    "WRITE_WRAP",
-    "WRITE_FAR",
-    "WRITE_HOST_STATE",
-    "WRITE_ABOVE47",
-    "WRITE_CODE",
-    "WRITE_CODE_SAME",
-    "WRITE_CODE_STRADDLE",
-    "WRITE_CONSTANTS",
-    "WRITE_MANY",
-    "STACK_FAR",
-    "STACK_NEGATIVE",
-];
-
-/// Cases of `attacks/control.S`.
-const CONTROL_CASES: [&str; 32] = [
-    "RECURSION",
-    "RECURSION_RETURN",
-    "RECURSION_STACK",
-    "RECURSION_OVERFLOW",
-    "LOOP",
-    "LOOP_BRANCH",
-    "LOOP_TAIL",
-    "LOOP_CALL",
-    "RETURN_FORGED",
-    "RETURN_MIDDLE",
-    "RETURN_TWICE",
-    "JUMP_ODD",
-    "JUMP_MIDDLE",
-    "JUMP_DATA",
-    "JUMP_WRITTEN",
-    "JUMP_CONSTANTS",
-    "JUMP_WRAP",
-    "JUMP_END",
-    "JUMP_NEGATIVE",
-    "JUMP_NULL",
-    "JUMP_OWN_BODY",
-    "TABLE_FORGED",
-    "FALL_OFF",
-    "INVALID",
-    "INVALID_SKIPPED",
-    "ECALL_UNKNOWN",
-    "EBREAK",
-    "LINK_T0",
-    "LINK_SWAPPED",
-    "LINK_CLOBBERED",
-    "LINK_T0_JUMP",
-    "LINK_T0_CALLEE",
-];
+/// Cases of an assembly file: its first condition and the alternatives of that one.
+fn cases(text: &'static str) -> impl Iterator<Item = &'static str> {
+    let alternatives =
+        text.split("#if defined(CASE_").nth(1).unwrap_or_default().split("#elif defined(CASE_");
+    alternatives.filter_map(|alternative| alternative.split(')').next())
+}
 
 /// All guests.
 #[must_use]
@@ -207,9 +144,10 @@ pub fn guests() -> Vec<Guest> {
             level,
         })
     });
-    let memory = MEMORY_CASES
+    let memory = cases(include_str!("../attacks/memory.S"))
         .map(|case| attack("attacks/memory.S", case, "touches the edges of memory, or what is beyond"));
-    let control = CONTROL_CASES.map(|case| attack("attacks/control.S", case, "jumps as no compiler would"));
+    let control = cases(include_str!("../attacks/control.S"))
+        .map(|case| attack("attacks/control.S", case, "jumps as no compiler would"));
     let names = attack("attacks/names.S", "NAMES", "has symbols named like the host's own");
     programs.chain(memory).chain(control).chain([names]).collect()
 }

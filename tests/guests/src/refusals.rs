@@ -3,9 +3,9 @@
 use std::{fs, process::Command};
 
 use antares_abi::Sha256Digest;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
-use super::{build::kept_folder, rust, source_folder};
+use super::{build::kept_folder, crates::run, rust, source_folder};
 
 /// A script's compiler and relevant flags.
 pub const BUILDS: [(&str, &[&str]); 18] = [
@@ -73,17 +73,8 @@ pub fn refusals(compiler: &str) -> Result<Vec<Refusing>> {
 fn c(compiler: &str, more: &[&str]) -> Command {
     let mut command = Command::new(compiler);
     let script = format!("-Wl,-T,{}", source_folder().join("guest.ld").display());
-    command.args([
-        "-march=rv64imc",
-        "-mabi=lp64",
-        "-mcmodel=medany",
-        "-static",
-        "-nostdlib",
-        "-fno-builtin",
-        "-w",
-        "-g",
-    ]);
-    command.arg(script).args(more);
+    command.args(["-march=rv64imc", "-mabi=lp64", "-mcmodel=medany", "-static", "-nostdlib", "-fno-builtin"]);
+    command.args(["-w", "-g", script.as_str()]).args(more);
     command
 }
 
@@ -104,9 +95,7 @@ pub fn refusing(of: &Refusing, compiler: &str, flags: &[&str]) -> Result<Vec<u8>
             "clang" => c("clang-22", &["--target=riscv64-unknown-elf", "-fuse-ld=lld-22", "-mno-relax"]),
             _ => c("riscv64-unknown-elf-gcc", &["-ffreestanding", "-fno-tree-loop-distribute-patterns"]),
         };
-        let output = command.args(flags).arg(&source).arg("-o").arg(&elf).output();
-        let output = output.with_context(|| format!("{compiler} is not installed; run the set-up script"))?;
-        ensure!(output.status.success(), "{compiler} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        run(command.args(flags).arg(&source).arg("-o").arg(&elf))?;
     }
     Ok(fs::read(elf)?)
 }

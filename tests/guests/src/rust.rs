@@ -12,7 +12,7 @@ use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, ensure};
 
 use super::{build::kept_folder, source_folder};
-use crate::crates::cargo;
+use crate::crates::{cargo, files_below, run};
 
 /// The compiler of Debian's package `rustc-web`, by its full path: the path may have another one first.
 const COMPILER: &str = "/usr/bin/rustc";
@@ -104,53 +104,26 @@ fn workspace() -> PathBuf {
 
 /// Digest of all inputs of a build.
 fn key(level: RustLevel, flags: &[&str]) -> Result<Sha256Digest> {
-    let version = Command::new(COMPILER).arg("-vV").output();
-    let version =
-        version.ok().filter(|output| output.status.success() && Path::new(STANDARD_LIBRARY).exists());
-    let version =
-        version.context("rustc-web and rust-web-src are not installed; run the set-up script")?.stdout;
+    ensure!(Path::new(STANDARD_LIBRARY).exists(), "rust-web-src is not installed; run the set-up script");
+    let version = run(Command::new(COMPILER).arg("-vV"))?;
     let mut seen =
         [FLAGS.join("\n").as_bytes(), flags.concat().as_bytes(), level.profile().as_bytes(), &version]
             .concat();
-    let mut files = Vec::new();
-    collect(&workspace(), &mut files)?;
-    files.sort();
-    for file in files {
+    for file in files_below(&workspace())? {
         seen.extend_from_slice(&Sha256Digest::of(&fs::read(&file)?).0);
     }
     Ok(Sha256Digest::of(&seen))
 }
 
-/// The sources and manifests in `folder` and below.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
-    }
-    Ok(())
-}
-
 fn build(names: &[&str], level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
     // cargo's target folder is large, and useless once the sources have changed.
     let target = kept_folder().join(format!("rust-{}", level.profile()));
-    let mut error = String::new();
     // Offline if the crates are cached; otherwise cargo fetches them.
-    let is_built = [&["--offline"][..], &[]].into_iter().any(|network| {
+    let build = |network: &[&str]| {
         let packages = names.iter().flat_map(|name| ["-p", name]);
-        let output = command(level, flags, &target).args(packages).args(network).output();
-        match output {
-            Ok(output) if output.status.success() => true,
-            Ok(output) => {
-                error = String::from_utf8_lossy(&output.stderr).into_owned();
-                false
-            }
-            Err(failure) => {
-                error = failure.to_string();
-                false
-            }
-        }
-    });
-    ensure!(is_built, "cargo failed:\n{error}");
+        run(command(level, flags, &target).args(packages).args(network))
+    };
+    build(&["--offline"]).or_else(|_| build(&[]))?;
     fs::create_dir_all(folder)?;
     for name in names {
         let built = target.join(TARGET).join(level.profile()).join(name);
@@ -175,9 +148,7 @@ pub(super) fn alone() -> Result<Command> {
         let target = folder.join("target");
         let mut cargo = command(RustLevel::Small, &[], &target);
         // With the data for link-time optimisation.
-        let output =
-            cargo.args(["--offline", "-p", "atomics"]).env("CARGO_PROFILE_SMALL_LTO", "true").output()?;
-        ensure!(output.status.success(), "cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        run(cargo.args(["--offline", "-p", "atomics"]).env("CARGO_PROFILE_SMALL_LTO", "true"))?;
         let built = target.join(TARGET).join(RustLevel::Small.profile()).join("deps");
         let fresh = tempfile::tempdir_in(&folder)?;
         for entry in fs::read_dir(built)? {

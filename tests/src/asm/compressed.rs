@@ -33,18 +33,10 @@ pub fn arithmetic(kind: u32, rd: Register, rs2: Register, immediate: u32) -> u16
             let rd = if rd == 2 { 3 } else { rd };
             word(&[(0x6001, 0), (rd, 7), moved(immediate | 1, 0, 5, 2), six[1]])
         }
-        4 => with(0x8001, small),
-        5 => with(0x8401, small),
-        6 => with(0x8801, small),
-        7 => pair(0),
-        8 => pair(0x20),
-        9 => pair(0x40),
-        10 => pair(0x60),
-        11 => pair(0x1000),
-        12 => pair(0x1020),
+        4..=6 => with(0x8001 + 0x400 * (kind - 4), small),
+        7..=12 => pair([0, 0x20, 0x40, 0x60, 0x1000, 0x1020][kind as usize - 7]),
         13 => with(0x0002, rd),
-        14 => word(&[(0x8002, 0), (rd, 7), (rs2.max(1), 2)]),
-        15 => word(&[(0x9002, 0), (rd, 7), (rs2.max(1), 2)]),
+        14 | 15 => word(&[(0x8002, 0), (kind & 1, 12), (rd, 7), (rs2.max(1), 2)]),
         16 => {
             let offset = (immediate & 255).max(1) << 2;
             let high = [moved(offset, 4, 2, 11), moved(offset, 6, 4, 7)];
@@ -72,22 +64,10 @@ pub fn memory(kind: u32, value: Register, base: Register, offset: u32) -> u16 {
 #[must_use]
 pub fn stack(kind: u32, register: Register, offset: u32) -> u16 {
     let register = u32::from(register & 31);
-    let target = register.max(1);
+    let (target, middle) = ((register.max(1), 7), moved(offset, 5, 1, 12));
     match kind & 3 {
-        0 => word(&[
-            (0x4002, 0),
-            (target, 7),
-            moved(offset, 2, 3, 4),
-            moved(offset, 5, 1, 12),
-            moved(offset, 6, 2, 2),
-        ]),
-        1 => word(&[
-            (0x6002, 0),
-            (target, 7),
-            moved(offset, 3, 2, 5),
-            moved(offset, 5, 1, 12),
-            moved(offset, 6, 3, 2),
-        ]),
+        0 => word(&[(0x4002, 0), target, moved(offset, 2, 3, 4), middle, moved(offset, 6, 2, 2)]),
+        1 => word(&[(0x6002, 0), target, moved(offset, 3, 2, 5), middle, moved(offset, 6, 3, 2)]),
         2 => word(&[(0xc002, 0), (register, 2), moved(offset, 2, 4, 9), moved(offset, 6, 2, 7)]),
         _ => word(&[(0xe002, 0), (register, 2), moved(offset, 3, 3, 10), moved(offset, 6, 3, 7)]),
     }

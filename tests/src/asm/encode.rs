@@ -50,23 +50,6 @@ pub fn jal(rd: Register, distance: i64) -> Option<u32> {
     Some(0x6f | field(rd, 7) | immediate)
 }
 
-/// `c.j`; `None` if the distance is out of range.
-#[must_use]
-pub fn c_j(distance: i64) -> Option<u16> {
-    let bits = within(distance, 12)?;
-    let moved = [(11, 12), (4, 11), (9, 10), (8, 9), (10, 8), (6, 7), (7, 6), (3, 5), (2, 4), (1, 3), (5, 2)];
-    scatter(0xa001, bits, &moved)
-}
-
-/// `c.beqz` or `c.bnez`; `None` if the distance is out of range.
-#[must_use]
-pub fn c_branch(not: bool, rs1: Register, distance: i64) -> Option<u16> {
-    let bits = within(distance, 9)?;
-    let moved = [(8, 12), (4, 11), (3, 10), (7, 6), (6, 5), (2, 4), (1, 3), (5, 2)];
-    let base = if not { 0xe001 } else { 0xc001 };
-    scatter(base | u32::from(rs1 & 7) << 7, bits, &moved)
-}
-
 /// Upper and lower parts of a 32-bit value for `lui`/`auipc` and a following signed 12-bit immediate.
 #[must_use]
 pub fn split(value: i64) -> Option<(u32, i32)> {
@@ -80,9 +63,4 @@ fn within(distance: i64, width: u32) -> Option<u32> {
     let limit = 1_i64 << (width - 1);
     let fits = distance % 2 == 0 && (-limit..limit).contains(&distance);
     fits.then(|| i32::try_from(distance).ok().map(i32::cast_unsigned)).flatten()
-}
-
-fn scatter(base: u32, bits: u32, moved: &[(u32, u32)]) -> Option<u16> {
-    let word = moved.iter().fold(base, |word, (from, to)| word | (bits >> from & 1) << to);
-    u16::try_from(word).ok()
 }

@@ -75,35 +75,20 @@ fn emit(item: &Item, address: u64, labels: &Labels, bytes: &mut Vec<u8>) -> Resu
             let to = distance(place(to)?) + i64::from(*plus);
             word(encode::b(*funct3, *rs1, *rs2, to).ok_or_else(far)?);
         }
-        Item::ShortBranch { not, rs1, to } => {
-            let half = encode::c_branch(*not, *rs1, distance(place(to)?)).ok_or_else(far)?;
-            bytes.extend_from_slice(&half.to_le_bytes());
-        }
         Item::Jump { rd, to } => word(encode::jal(*rd, distance(place(to)?)).ok_or_else(far)?),
-        Item::ShortJump { to } => {
-            let half = encode::c_j(distance(place(to)?)).ok_or_else(far)?;
-            bytes.extend_from_slice(&half.to_le_bytes());
-        }
-        Item::FarJump { rd, through, to } => {
-            let (upper, lower) = encode::split(distance(place(to)?)).ok_or_else(far)?;
-            word(encode::u(0x17, *through, upper));
-            word(encode::i(0x67, 0, *rd, *through, lower));
-        }
-        Item::FarJumpAbsolute { rd, through, to } => {
-            let (upper, lower) = encode::split(place(to)?.cast_signed()).ok_or_else(far)?;
-            word(encode::u(0x37, *through, upper));
-            word(encode::i(0x67, 0, *rd, *through, lower));
-        }
-        Item::Address { rd, of, plus } => {
-            let (upper, lower) = encode::split(distance(place(of)?) + i64::from(*plus)).ok_or_else(far)?;
-            word(encode::u(0x17, *rd, upper));
-            word(encode::i(0x13, 0, *rd, *rd, lower));
-        }
-        Item::AddressAbsolute { rd, of, plus } => {
-            let value = place(of)?.cast_signed() + i64::from(*plus);
+        Item::FarJump { is_absolute, rd, through, to } => {
+            let to = place(to)?;
+            let value = if *is_absolute { to.cast_signed() } else { distance(to) };
             let (upper, lower) = encode::split(value).ok_or_else(far)?;
-            word(encode::u(0x37, *rd, upper));
-            word(encode::i(0x1b, 0, *rd, *rd, lower));
+            word(encode::u(if *is_absolute { 0x37 } else { 0x17 }, *through, upper));
+            word(encode::i(0x67, 0, *rd, *through, lower));
+        }
+        Item::Address { is_absolute, rd, of, plus } => {
+            let of = place(of)?;
+            let value = if *is_absolute { of.cast_signed() } else { distance(of) };
+            let (upper, lower) = encode::split(value + i64::from(*plus)).ok_or_else(far)?;
+            word(encode::u(if *is_absolute { 0x37 } else { 0x17 }, *rd, upper));
+            word(encode::i(if *is_absolute { 0x1b } else { 0x13 }, 0, *rd, *rd, lower));
         }
         Item::Entry32(to) => word(u32::try_from(place(to)?).map_err(|_| far())?),
         Item::EntryRelative { to, base } => {
@@ -128,16 +113,10 @@ mod tests {
             Item::Label(0),
             Item::Branch { funct3: 0, rs1: 10, rs2: 11, to: 1, plus: 0 },
             Item::Jump { rd: 1, to: 0 },
-            Item::ShortJump { to: 0 },
-            Item::ShortBranch { not: true, rs1: 9, to: 0 },
             Item::Label(1),
         ];
         let section = Placed { address: 0x1000, items: &items };
         let bytes = assemble(section, &labels(&[section])).unwrap();
-        assert_eq!(
-            bytes,
-            [0x63, 0x06, 0xb5, 0x00, 0xef, 0xf0, 0xdf, 0xff, 0xe5, 0xbf, 0xfd, 0xf8],
-            "{bytes:02x?}"
-        );
+        assert_eq!(bytes, [0x63, 0x04, 0xb5, 0x00, 0xef, 0xf0, 0xdf, 0xff], "{bytes:02x?}");
     }
 }

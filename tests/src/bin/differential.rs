@@ -1,6 +1,6 @@
-//! Long runs of the differential test: `differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind
-//! KIND] [--interpreter | --baseline] [--as-found]`. `--after` skips the first M programs of the seed, to
-//! resume an interrupted run. `differential --only SEED [--kind KIND]` runs one batch of a failure report.
+//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND]
+//! [--interpreter | --baseline] [--as-found]`. `differential --only SEED [--kind KIND]` runs one batch of a
+//! failure report.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{
@@ -20,8 +20,7 @@ use anyhow::{Context, Result, bail};
 const PROGRESS: u64 = 10_000;
 
 fn main() -> Result<()> {
-    let mut campaign =
-        Campaign { seed: 1, programs: 20_000, after: 0, native: Some(CodeTier::Full), only: None };
+    let mut campaign = Campaign { seed: 1, programs: 20_000, native: Some(CodeTier::Full), only: None };
     let mut jobs = thread::available_parallelism().map_or(1, usize::from);
     let (mut only, mut is_reduced) = (None, true);
     let mut arguments = env::args().skip(1);
@@ -29,7 +28,6 @@ fn main() -> Result<()> {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--programs" => campaign.programs = number(&value()?)?,
-            "--after" => campaign.after = number(&value()?)?,
             "--seed" => campaign.seed = number(&value()?)?,
             "--only" => only = Some(number(&value()?)?),
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
@@ -39,14 +37,14 @@ fn main() -> Result<()> {
             "--baseline" => campaign.native = Some(CodeTier::Baseline),
             "--kind" => {
                 let name = value()?;
-                let found = Choice::ALL.into_iter().find(|choice| choice.name() == name);
+                let found = Choice::all().find(|choice| choice.name() == name);
                 campaign.only = Some(found.with_context(|| format!("no programs are called {name:?}"))?);
             }
             _ => {
                 eprintln!(
-                    "usage: differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
+                    "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
                  kinds: {}",
-                    Choice::ALL.map(Choice::name).join(" ")
+                    Choice::all().map(Choice::name).collect::<Vec<_>>().join(" ")
                 );
                 exit(2);
             }

@@ -62,8 +62,6 @@ pub struct Campaign {
     pub seed: u64,
     /// Minimum number of programs: the last batch runs to its end.
     pub programs: u64,
-    /// Number of programs to skip at the start: batches that end within them are not run.
-    pub after: u64,
     /// The code generator to compare; `None` for the interpreter tier.
     pub native: Option<CodeTier>,
     /// Runs only these programs instead of a mixture.
@@ -153,25 +151,16 @@ pub struct Failure {
 
 impl Choice {
     /// All choices.
-    pub const ALL: [Self; 10] = [
-        Self::Generated(Kind::Short),
-        Self::Generated(Kind::Boundary),
-        Self::Generated(Kind::Counted),
-        Self::Generated(Kind::Links),
-        Self::Generated(Kind::Stream),
-        Self::Generated(Kind::Structured),
-        Self::Generated(Kind::Pointers),
-        Self::Generated(Kind::Crowded),
-        Self::Generated(Kind::Loading),
-        Self::Mutants,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.into_iter().map(|(kind, ..)| Self::Generated(kind)).chain([Self::Mutants])
+    }
 
     /// The name in reports.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Generated(kind) => kind.name(),
-            Self::Mutants => "mutant",
+            Self::Generated(kind) => format!("{kind:?}").to_lowercase(),
+            Self::Mutants => "mutant".to_owned(),
         }
     }
 
@@ -212,14 +201,10 @@ impl Campaign {
     fn plan(&self) -> Vec<u64> {
         let mut programs = 0;
         let mut plan = Vec::new();
-        for seed in (0..).map(|index| self.batch_seed(index)) {
-            if programs >= self.programs {
-                break;
-            }
+        while programs < self.programs {
+            let seed = self.batch_seed(plan.len() as u64);
             programs += self.choice(seed).count(seed) as u64;
-            if programs > self.after {
-                plan.push(seed);
-            }
+            plan.push(seed);
         }
         plan
     }
@@ -255,14 +240,7 @@ impl Campaign {
             }
             Ok(None)
         };
-        let ended: Vec<Result<_>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<Option<Failure>>>| {
-                thread.join().unwrap_or_else(|_| bail!("a thread panicked"))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        let failures = ended.into_iter().collect::<Result<Vec<_>>>()?;
+        let failures = on_threads(jobs, work)?;
         let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((total, failures.into_iter().flatten().next()))
     }
@@ -305,10 +283,7 @@ impl Campaign {
         cases: impl Iterator<Item = Case>,
         tally: &mut Tally,
     ) -> Result<Option<(usize, Difference)>> {
-        let library = match self.native {
-            Some(tier) => compiled(elf, batch, tier, tally)?,
-            None => None,
-        };
+        let library = self.native.map(|tier| compiled(elf, batch, tier, tally)).transpose()?.flatten();
         let mut tested = Tested::new(machine, batch, elf, library);
         for (index, case) in cases.enumerate() {
             match tested.compare(&case)? {
@@ -318,6 +293,17 @@ impl Campaign {
         }
         Ok(None)
     }
+}
+
+/// Does `work` on `jobs` threads.
+pub(crate) fn on_threads<T: Send>(jobs: usize, work: impl Fn() -> Result<T> + Sync) -> Result<Vec<T>> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(&work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
+            .collect()
+    })
 }
 
 /// The machine under test.
@@ -384,23 +370,13 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
 
 /// The case of program `index` in the batch's ELF.
 pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) -> Case {
-    Case {
-        elf: elf.clone(),
-        args: vec![batch::argument(index)],
-        options: batch.options,
-        cycles_max: program.cycles_max,
-        code: batch.code.clone(),
-    }
+    let args = vec![batch::argument(index)];
+    Case { args, cycles_max: program.cycles_max, ..mutant_case(elf, batch) }
 }
 
 pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
-    Case {
-        elf: elf.clone(),
-        args: Vec::new(),
-        options: batch.options,
-        cycles_max: MUTANT_CYCLES_MAX,
-        code: batch.code.clone(),
-    }
+    let (elf, code) = (elf.clone(), batch.code.clone());
+    Case { elf, args: Vec::new(), options: batch.options, cycles_max: MUTANT_CYCLES_MAX, code }
 }
 
 /// The batch's library; `None` if the compiler refuses it.
@@ -424,7 +400,7 @@ mod tests {
 
     #[test]
     fn batches_do_not_depend_on_threads() {
-        let campaign = Campaign { seed: 3, programs: 400, after: 0, native: None, only: None };
+        let campaign = Campaign { seed: 3, programs: 400, native: None, only: None };
         let alone = campaign.run(1, |_| ()).unwrap().0;
         let together = campaign.run(3, |_| ()).unwrap().0;
         assert_eq!(alone, together);
@@ -432,19 +408,9 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_goes_on_where_it_was_left() {
-        let plan = |programs, after| Campaign { seed: 3, programs, after, native: None, only: None }.plan();
-        let (whole, first) = (plan(4000, 0), plan(2000, 0));
-        assert!(whole.starts_with(&first));
-        let rest = plan(4000, 2000);
-        assert!(whole.ends_with(&rest));
-        assert!((whole.len()..=whole.len() + 1).contains(&(first.len() + rest.len())));
-    }
-
-    #[test]
     fn seeds_differ_by_batch_and_campaign() {
         let seeds = |seed| {
-            let campaign = Campaign { seed, programs: 1, after: 0, native: None, only: None };
+            let campaign = Campaign { seed, programs: 1, native: None, only: None };
             (0..50).map(move |index| campaign.batch_seed(index)).collect::<Vec<_>>()
         };
         let mut all: Vec<u64> = (0..4).flat_map(seeds).collect();

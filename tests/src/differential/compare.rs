@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use antares_abi::Seen;
 use antares_vm::{
-    BailoutReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, Report, RunScript, Tier,
+    BailoutReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, RunScript, Tier,
 };
 use anyhow::Result;
 use ckb_vm::MEMORY_FRAMESIZE;
@@ -67,28 +67,19 @@ pub fn compare(
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let report = machine.run(&script, &limits, tier, library)?;
-    let debug = Vec::from(report.debug.clone());
-    let (all, registers) = (machine.memory(), *machine.registers());
+    let (all, registers) = (machine.memory(), machine.registers());
     let ours = Observed {
-        outcome: outcome(&report),
+        outcome: outcome(&report.outcome),
         cycles: report.cycles,
         load_cycles: report.load_cycles,
-        debug: &debug,
-        registers: &registers,
-        is_native: report.native_cycles > 0,
+        debug: report.debug.into(),
+        registers,
+        native_cycles: report.native_cycles,
+        restarted: report.restarted,
+        seen: report.seen,
     };
     let frame = |index: usize| &all[index * MEMORY_FRAMESIZE..(index + 1) * MEMORY_FRAMESIZE];
-    Ok(match difference(&expected, &ours, frame) {
-        Some(difference) => Err(difference),
-        None => Ok(Equal {
-            outcome: expected.outcome,
-            cycles: report.cycles,
-            native_cycles: report.native_cycles,
-            restarted: report.restarted,
-            seen: report.seen,
-            debug,
-        }),
-    })
+    Ok(difference(&expected, &ours, frame).map_or_else(|| Ok(ours.equal()), Err))
 }
 
 /// As [`compare`], on the machine for ckb-script with the programs compiled in `session`.
@@ -103,26 +94,20 @@ pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, D
         outcome: run.outcome,
         cycles: run.cycles,
         load_cycles: run.load_cycles,
-        debug: &run.debug,
+        debug: run.debug,
         registers: &run.registers,
-        is_native: counts.native_cycles > 0,
+        native_cycles: counts.native_cycles,
+        restarted: counts.restarted,
+        seen: session.take_seen().into_iter().next().map(|(_, seen)| seen),
     };
-    match difference(&expected, &ours, |index| run.memory.frame(index)) {
-        Some(difference) => Err(difference),
-        None => Ok(Equal {
-            outcome: expected.outcome,
-            cycles: run.cycles,
-            native_cycles: counts.native_cycles,
-            restarted: counts.restarted,
-            seen: session.take_seen().into_iter().next().map(|(_, seen)| seen),
-            debug: run.debug,
-        }),
-    }
+    let found = difference(&expected, &ours, |index| run.memory.frame(index));
+    found.map_or_else(|| Ok(ours.equal()), Err)
 }
 
 /// Outcome of our run, in the oracle's format.
-fn outcome(report: &Report) -> String {
-    match &report.outcome {
+#[must_use]
+pub fn outcome(outcome: &Outcome) -> String {
+    match outcome {
         Outcome::Exit(code) => format!("Exit({code})"),
         Outcome::Error { name, .. } => (*name).to_owned(),
         Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
@@ -134,10 +119,19 @@ struct Observed<'a> {
     outcome: String,
     cycles: u64,
     load_cycles: u64,
-    debug: &'a [String],
+    debug: Vec<String>,
     registers: &'a [u64; 32],
-    /// A native run that exits defines only the exit code.
-    is_native: bool,
+    /// Cycles in native code; a native run that exits defines only the exit code.
+    native_cycles: u64,
+    restarted: Option<BailoutReason>,
+    seen: Option<Seen>,
+}
+
+impl Observed<'_> {
+    fn equal(self) -> Equal {
+        let Self { outcome, cycles, debug, native_cycles, restarted, seen, .. } = self;
+        Equal { outcome, cycles, native_cycles, restarted, seen, debug }
+    }
 }
 
 fn difference<'a>(
@@ -148,7 +142,7 @@ fn difference<'a>(
     let differs = |what: &str, oracle: String, ours: String| {
         (oracle != ours).then(|| Difference { what: what.to_owned(), oracle, ours })
     };
-    let mut registers = if ours.is_native { 10..11 } else { 0..32 };
+    let mut registers = if ours.native_cycles > 0 { 10..11 } else { 0..32 };
     differs("outcome", expected.outcome.clone(), ours.outcome.clone())
         .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", ours.debug)))
         .or_else(|| {

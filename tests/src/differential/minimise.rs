@@ -108,7 +108,10 @@ impl Reducer<'_> {
             let rest = tried.flips.iter().map(|(at, mask)| format!("{}+{at:#x}: {mask:#04x}", tried.script));
             self.best = Some(Reduced { elf, index: 0, difference, rest: rest.collect() });
             mutant = tried;
-            tries = (0..mutant.flips.len()).map(|index| without(&mutant, index)).collect();
+            tries = vec![mutant.clone(); mutant.flips.len()];
+            for (index, fewer) in tries.iter_mut().enumerate() {
+                fewer.flips.remove(index);
+            }
         }
         Ok(())
     }
@@ -140,13 +143,6 @@ impl Reducer<'_> {
         }
         Ok(())
     }
-}
-
-/// The mutant without one flip.
-fn without(mutant: &Mutant, index: usize) -> Mutant {
-    let mut mutant = mutant.clone();
-    mutant.flips.remove(index);
-    mutant
 }
 
 /// Disassembles the program's code with the RISC-V binutils, if installed.

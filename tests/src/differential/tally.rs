@@ -28,7 +28,7 @@ pub struct Tally {
     /// Programs that ran natively to their exit.
     pub native: u64,
     /// Statistics by kind.
-    pub kinds: BTreeMap<&'static str, KindTally>,
+    pub kinds: BTreeMap<String, KindTally>,
     /// ELFs that the compiler refused, by reason.
     pub refused: BTreeMap<String, u64>,
     /// Compiled libraries. The check of machine code has accepted each of them: its first refusal ends a
@@ -59,7 +59,7 @@ impl Tally {
     }
 
     /// Counts a program of the kind `name`.
-    pub fn count(&mut self, name: &'static str, equal: &Equal) {
+    pub fn count(&mut self, name: String, equal: &Equal) {
         let is_native = u64::from(equal.native_cycles > 0);
         self.programs += 1;
         self.native += is_native;

@@ -115,22 +115,16 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let scratch = (constants_address + layout::size(constants_at)).next_multiple_of(PAGE_BYTES);
     let labels =
         layout::labels(&[text_at, constants_at, Placed { address: scratch, items: &[Item::Label(SCRATCH)] }]);
-    let segment =
-        |address, flags, bytes: Vec<u8>, memory_bytes| Segment { address, flags, bytes, memory_bytes };
     let text_bytes = layout::assemble(text_at, &labels)?;
     let constant_bytes = layout::assemble(constants_at, &labels)?;
-    let (text_size, constants_size) = (text_bytes.len() as u64, constant_bytes.len() as u64);
+    let text_size = text_bytes.len() as u64;
     let mut random = Random::new(shape.text);
     let filled: Vec<u8> = (0..SCRATCH_BYTES / 16).flat_map(|_| random.bits().to_le_bytes()).collect();
+    let flags = if shape.has_constants_in_code { 5 } else { 4 };
     let segments = vec![
-        segment(shape.text, 5, text_bytes, text_size),
-        segment(
-            constants_address,
-            if shape.has_constants_in_code { 5 } else { 4 },
-            constant_bytes,
-            constants_size,
-        ),
-        segment(scratch, 6, filled, SCRATCH_BYTES),
+        Segment::whole(shape.text, 5, text_bytes),
+        Segment::whole(constants_address, flags, constant_bytes),
+        Segment { address: scratch, flags: 6, bytes: filled, memory_bytes: SCRATCH_BYTES },
     ];
     let entries: Vec<u64> = (0..programs.len()).map(|index| labels[&label(ENTRY, index)]).collect();
     let symbols = symbols(shape, &entries, text_size);
@@ -182,7 +176,7 @@ fn select(count: usize, shape: Shape) -> Vec<Item> {
         Item::Word(encode::i(0x13, 0, t2, 0, number(count))),
         Item::Branch { funct3: 7, rs1: t1, rs2: t2, to: NOTHING, plus: 0 },
         Item::Word(encode::i(0x13, 1, t1, t1, scale)),
-        Item::AddressAbsolute { rd: t2, of, plus: 0 },
+        Item::Address { is_absolute: true, rd: t2, of, plus: 0 },
         Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
     ]);
     if shape.selection == Selection::Table {
@@ -193,7 +187,7 @@ fn select(count: usize, shape: Shape) -> Vec<Item> {
         }
     } else {
         // Programs of the row return to after the row.
-        items.push(Item::AddressAbsolute { rd: 1, of: BACK, plus: 0 });
+        items.push(Item::Address { is_absolute: true, rd: 1, of: BACK, plus: 0 });
         items.push(Item::Word(encode::i(0x67, 0, 0, t1, 0)));
     }
     items.push(Item::Label(ROW));
@@ -240,13 +234,9 @@ fn renumbered(item: &Item, index: usize) -> Item {
     match &mut item {
         Item::Label(to)
         | Item::Branch { to, .. }
-        | Item::ShortBranch { to, .. }
         | Item::Jump { to, .. }
-        | Item::ShortJump { to }
         | Item::FarJump { to, .. }
-        | Item::FarJumpAbsolute { to, .. }
         | Item::Address { of: to, .. }
-        | Item::AddressAbsolute { of: to, .. }
         | Item::Entry32(to)
         | Item::Entry64(to) => *to = label(*to, index),
         Item::EntryRelative { to, base } => {

@@ -24,7 +24,7 @@ const SLOT: i32 = 1280;
 /// Builds a program of one to three groups of accesses.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
-    builder.keep(RA);
+    builder.keep(&[RA]);
     for _ in 0..builder.random.between(1, 3) {
         match builder.random.below(8) {
             0 => builder.last_bytes(),
@@ -184,16 +184,14 @@ impl Builder {
                 self.word(operations::atomic(operation, wide, rd, base, value));
             }
             8 => self.unseen_access(base, offset),
-            9 | 10 => {
+            kind => {
+                let (funct3, _) = self.random.pick(&STORES);
+                self.word(encode::s(funct3, base, value, offset));
                 // One check may cover both.
-                let (funct3, _) = self.random.pick(&STORES);
-                self.word(encode::s(funct3, base, value, offset));
-                let rd = self.target_but(base);
-                self.word(operations::load(funct3, rd, base, offset));
-            }
-            _ => {
-                let (funct3, _) = self.random.pick(&STORES);
-                self.word(encode::s(funct3, base, value, offset));
+                if kind == 9 || kind == 10 {
+                    let rd = self.target_but(base);
+                    self.word(operations::load(funct3, rd, base, offset));
+                }
             }
         }
     }
@@ -225,11 +223,7 @@ impl Builder {
     }
 
     fn target_but(&mut self, base: Register) -> Register {
-        loop {
-            let register = self.target();
-            if register != base {
-                return register;
-            }
-        }
+        let register = self.target();
+        if register == base { self.target_but(base) } else { register }
     }
 }

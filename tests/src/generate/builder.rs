@@ -40,18 +40,11 @@ impl Builder {
         let hot = [(); 6].map(|()| random.between(5, 31) as Register);
         let text = vec![Item::Label(ENTRY)];
         let constants = vec![Item::Align(8), Item::Label(CONSTANTS)];
-        let kept = [0, SP, GP, S0, A5].iter().fold(0, |mask, register| mask | 1 << register);
-        Self {
-            random,
-            settings,
-            text,
-            constants,
-            next_label: FIRST_OWN,
-            kept,
-            stack_room: 504,
-            hot,
-            registers: Vec::new(),
-        }
+        let (next_label, registers) = (FIRST_OWN, Vec::new());
+        let mut builder =
+            Self { random, settings, text, constants, next_label, kept: 0, stack_room: 504, hot, registers };
+        builder.keep(&[0, SP, GP, S0, A5]);
+        builder
     }
 
     pub(super) fn finish(self, cycles_max: u64) -> Program {
@@ -83,12 +76,12 @@ impl Builder {
         self.text.push(Item::Label(label));
     }
 
-    /// Protects `register` from writes.
-    pub(super) fn keep(&mut self, register: Register) {
-        self.kept |= 1 << register;
+    /// Protects registers from writes.
+    pub(super) fn keep(&mut self, registers: &[Register]) {
+        self.kept |= registers.iter().fold(0, |mask, register| mask | 1 << register);
     }
 
-    fn any_register(&mut self) -> Register {
+    pub(super) fn source(&mut self) -> Register {
         if self.random.below(10) < 6 {
             self.random.pick(&self.hot.clone())
         } else {
@@ -96,8 +89,14 @@ impl Builder {
         }
     }
 
-    pub(super) fn source(&mut self) -> Register {
-        self.any_register()
+    /// Draws until the register is not protected.
+    pub(super) fn unkept(&mut self, draw: impl Fn(&mut Self) -> Register) -> Register {
+        loop {
+            let register = draw(self);
+            if self.kept & 1 << register == 0 {
+                return register;
+            }
+        }
     }
 
     /// A register to write: not a protected one, occasionally x0.
@@ -105,22 +104,12 @@ impl Builder {
         if self.random.one_in(24) {
             return 0;
         }
-        loop {
-            let register = self.any_register();
-            if self.kept & 1 << register == 0 {
-                return register;
-            }
-        }
+        self.unkept(Self::source)
     }
 
     /// A register to write among x8 to x15.
     pub(super) fn small_target(&mut self) -> Register {
-        loop {
-            let register = self.random.between(8, 15) as Register;
-            if self.kept & 1 << register == 0 {
-                return register;
-            }
-        }
+        self.unkept(|builder| builder.random.between(8, 15) as Register)
     }
 
     pub(super) fn addi(&mut self, rd: Register, rs1: Register, immediate: i32) {
@@ -150,12 +139,8 @@ impl Builder {
 
     /// Loads the address of a label, in one of two ways.
     pub(super) fn address(&mut self, rd: Register, of: Label, plus: i32) {
-        let item = if self.random.one_in(2) {
-            Item::Address { rd, of, plus }
-        } else {
-            Item::AddressAbsolute { rd, of, plus }
-        };
-        self.push(item);
+        let is_absolute = !self.random.one_in(2);
+        self.push(Item::Address { is_absolute, rd, of, plus });
     }
 
     /// Sets all registers except sp and gp to edge-case numbers, then the two base registers to the scratch
@@ -214,15 +199,15 @@ pub(super) fn shared_prologue(index: Register) -> Vec<Item> {
     let kept = [0, RA, SP, index, T2, S0, A5, T6];
     let mut items = vec![
         Item::Word(encode::i(0x13, 1, T2, index, 8)),
-        Item::AddressAbsolute { rd: T6, of: REGISTERS, plus: 0 },
+        Item::Address { is_absolute: true, rd: T6, of: REGISTERS, plus: 0 },
         Item::Word(operations::named("add").encode(T6, T6, T2, 0)),
     ];
     let loaded = (0..32).filter(|register| !kept.contains(register)).chain([T6]);
     items.extend(
         loaded.map(|register| Item::Word(operations::load(3, register, T6, 8 * i32::from(register)))),
     );
-    items.push(Item::Address { rd: S0, of: SCRATCH, plus: 2048 });
-    items.push(Item::Address { rd: A5, of: SCRATCH, plus: 4096 });
+    items.push(Item::Address { is_absolute: false, rd: S0, of: SCRATCH, plus: 2048 });
+    items.push(Item::Address { is_absolute: false, rd: A5, of: SCRATCH, plus: 4096 });
     items.push(Item::Word(encode::i(0x13, 0, SP, SP, -CALLED_ROOM)));
     items
 }

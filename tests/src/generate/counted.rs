@@ -9,10 +9,7 @@ use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
     builder::{Builder, RA, S10, S11},
 };
-use crate::asm::{
-    Item, Label, Register, encode,
-    operations::{self, LOADS, STORES},
-};
+use crate::asm::{Item, Label, Register, encode, operations};
 
 /// Cycle limits: some end in the middle of a loop.
 const CYCLES_MAX: [u64; 5] = [200, 700, 3_000, 20_000, 20_000];
@@ -31,9 +28,7 @@ const STARTS: [i64; 12] =
 /// Builds a program of one or two loops.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
-    for register in [RA, COUNTER, END, POINTERS[0], POINTERS[1], LINK, ADDRESS] {
-        builder.keep(register);
-    }
+    builder.keep(&[RA, COUNTER, END, POINTERS[0], POINTERS[1], LINK, ADDRESS]);
     builder.addi(LINK, RA, 0);
     let (mut leaves, mut numbered) = (Vec::new(), Vec::new());
     for _ in 0..builder.random.between(1, 2) {
@@ -56,10 +51,10 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 /// A function called in a loop: its label and its steps.
-struct Leaf {
-    label: Label,
-    step: i32,
-    moves: Vec<i32>,
+pub(super) struct Leaf {
+    pub(super) label: Label,
+    pub(super) step: i32,
+    pub(super) moves: Vec<i32>,
 }
 
 impl Builder {
@@ -108,11 +103,7 @@ impl Builder {
         let leaf = calls.then(|| {
             let label = self.new_label();
             self.push(Item::Jump { rd: RA, to: label });
-            if counts_inside {
-                Leaf { label, step, moves: moves.clone() }
-            } else {
-                Leaf { label, step: 0, moves: vec![0, 0] }
-            }
+            Leaf { label, step: step - own_step, moves: if counts_inside { moves } else { vec![0, 0] } }
         });
         self.move_pointers(&own_moves, is_simple);
         if !is_counted_first {
@@ -304,15 +295,6 @@ impl Builder {
 
     fn access_near(&mut self, base: Register) {
         let offset = self.random.pick(&[0, 0, 0, 8, -8, 1, 16, -1]);
-        if self.random.one_in(2) {
-            let (funct3, _) = self.random.pick(&LOADS);
-            // A load with an unused result must still fail.
-            let rd = if self.random.one_in(2) { 0 } else { self.target() };
-            self.word(operations::load(funct3, rd, base, offset));
-        } else {
-            let (funct3, _) = self.random.pick(&STORES);
-            let value = self.source();
-            self.word(encode::s(funct3, base, value, offset));
-        }
+        self.access(base, offset, 2);
     }
 }

@@ -19,9 +19,7 @@ const ROOM: i32 = 64;
 /// Builds a program of one to three rows.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
-    for register in [RA, NEAR, CARRY] {
-        builder.keep(register);
-    }
+    builder.keep(&[RA, NEAR, CARRY]);
     for _ in 0..builder.random.between(1, 3) {
         builder.near();
         for _ in 0..builder.random.between(60, 200) {
@@ -45,12 +43,7 @@ impl Builder {
 
     /// A random unprotected register, uniformly distributed.
     fn any(&mut self) -> Register {
-        loop {
-            let register = self.random.between(4, 31) as Register;
-            if self.kept & 1 << register == 0 {
-                return register;
-            }
-        }
+        self.unkept(|builder| builder.random.between(4, 31) as Register)
     }
 
     fn crowded(&mut self) {

@@ -48,14 +48,14 @@ pub(super) fn build(mut builder: Builder) -> Program {
         .collect();
     let changer = builder.new_label();
     if builder.random.one_in(4) {
-        let label = builder.new_label();
+        let (label, first) = (builder.new_label(), functions[0]);
         functions.push(Function {
             label,
             link: RA,
             leak: 0,
             is_uneven: false,
-            front: None,
             changer: Some(changer),
+            ..first
         });
     }
     if leaks && builder.random.one_in(2) {
@@ -72,7 +72,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
         builder.word(encode::i(0x13, 1, GP, GP, 4));
     }
     let kept = builder.kept;
-    builder.keep(RA);
+    builder.keep(&[RA]);
     builder.store64(S0, RA, LINK_SLOT);
     for _ in 0..builder.random.between(1, 2) {
         let callee = builder.random.pick(&functions);
@@ -117,7 +117,7 @@ impl Builder {
             return self.dynamic_function(function, changer);
         }
         let inside = self.new_label();
-        self.keep(function.link);
+        self.keep(&[function.link]);
         self.place(function.label);
         if let Some(moved) = function.front {
             self.statements(1);
@@ -184,10 +184,15 @@ impl Builder {
         if self.random.one_in(2) {
             return self.push(Item::Jump { rd: 0, to: function.label });
         }
-        self.address(T1, function.label, 0);
+        self.jump_through_memory(0, function.label);
+    }
+
+    /// A jump through a table built at run time.
+    fn jump_through_memory(&mut self, rd: Register, to: Label) {
+        self.address(T1, to, 0);
         self.store64(S0, T1, LINK_SLOT + 16);
         self.load64(T2, S0, LINK_SLOT + 16);
-        self.word(encode::i(0x67, 0, 0, T2, 0));
+        self.word(encode::i(0x67, 0, rd, T2, 0));
     }
 
     /// A call that usually restores sp.
@@ -205,24 +210,18 @@ impl Builder {
     fn call_link(&mut self, callee: Function) {
         let Function { label: to, link: rd, .. } = callee;
         match self.random.below(32) {
-            0 => self.push(Item::FarJump { rd, through: rd, to }),
-            1 => self.push(Item::FarJump { rd, through: T1, to }),
-            2 => self.push(Item::FarJumpAbsolute { rd, through: T2, to }),
+            0 => self.push(Item::FarJump { is_absolute: false, rd, through: rd, to }),
+            1 => self.push(Item::FarJump { is_absolute: false, rd, through: T1, to }),
+            2 => self.push(Item::FarJump { is_absolute: true, rd, through: T2, to }),
             3 | 4 => {
                 self.address(T1, to, 0);
                 self.word(encode::i(0x67, 0, rd, T1, 0));
             }
-            5 => {
-                // Through a table built at run time.
-                self.address(T1, to, 0);
-                self.store64(S0, T1, LINK_SLOT + 16);
-                self.load64(T2, S0, LINK_SLOT + 16);
-                self.word(encode::i(0x67, 0, rd, T2, 0));
-            }
+            5 => self.jump_through_memory(rd, to),
             6 => {
                 // The address exists nowhere as a constant.
                 let shift = self.random.between(4, 60);
-                self.push(Item::Address { rd: T1, of: to, plus: shift });
+                self.push(Item::Address { is_absolute: false, rd: T1, of: to, plus: shift });
                 self.addi(T1, T1, -shift);
                 self.word(encode::i(0x67, 0, rd, T1, 0));
             }

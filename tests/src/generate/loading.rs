@@ -44,7 +44,7 @@ pub fn code(random: &mut Random) -> Bytes {
 /// Builds a program that loads code one to three times.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
-    builder.keep(RA);
+    builder.keep(&[RA]);
     builder.store64(S0, RA, LINK_SLOT);
     for index in 0..builder.random.between(1, 3).cast_unsigned() {
         let count = builder.random.below(3);

@@ -3,30 +3,23 @@
 
 use super::{
     builder::{Builder, RA},
-    counted::{COUNTER, END, POINTERS},
+    counted::{COUNTER, END, Leaf, POINTERS},
 };
-use crate::asm::{Item, Label, encode};
-
-/// A function with a loop: its label and steps.
-pub(super) struct Numbered {
-    label: Label,
-    step: i32,
-    moves: Vec<i32>,
-}
+use crate::asm::{Item, encode};
 
 impl Builder {
     /// Calls of a function that is placed later.
-    pub(super) fn numbered_calls(&mut self) -> Numbered {
+    pub(super) fn numbered_calls(&mut self) -> Leaf {
         let step = self.random.pick(&[1, 1, -1, 2, 4, 8, -4]);
         let moves = POINTERS.iter().map(|_| self.random.pick(&[0, 1, 1, 4, 8, -1, -8, 16])).collect();
-        let function = Numbered { label: self.new_label(), step, moves };
+        let function = Leaf { label: self.new_label(), step, moves };
         for _ in 0..self.random.between(2, 5) {
             self.numbered_call(&function);
         }
         function
     }
 
-    fn numbered_call(&mut self, function: &Numbered) {
+    fn numbered_call(&mut self, function: &Leaf) {
         let passes = self.random.pick(&[0, 1, 2, 3, 5, 9, 16, 40]);
         let start = self.random.pick(&[0, 0, 0, 1, 7, 64, 100, -3, 4090]);
         for (pointer, moved) in POINTERS.iter().zip(&function.moves) {
@@ -48,7 +41,7 @@ impl Builder {
         self.push(Item::Jump { rd: RA, to: function.label });
     }
 
-    pub(super) fn numbered(&mut self, function: &Numbered) {
+    pub(super) fn numbered(&mut self, function: &Leaf) {
         let (again, end) = (self.new_label(), self.new_label());
         self.place(function.label);
         if self.random.one_in(2) {

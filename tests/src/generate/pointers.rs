@@ -28,9 +28,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
     }
     builder.prologue();
     let kept = builder.kept;
-    for register in [RA, POINTER, COPY] {
-        builder.keep(register);
-    }
+    builder.keep(&[RA, POINTER, COPY]);
     builder.store64(S0, RA, LINK_SLOT);
     for _ in 0..builder.random.between(3, 10) {
         if builder.random.one_in(3) {
@@ -51,7 +49,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
 impl Builder {
     /// A function; occasionally it moves sp.
     fn pointed_at(&mut self, function: Label, leaks: bool) {
-        self.keep(RA);
+        self.keep(&[RA]);
         self.place(function);
         let statements = self.random.below(3);
         self.statements(statements);

@@ -13,10 +13,9 @@ const CYCLES_MAX: u64 = 200_000;
 /// Builds a stream with one of these numbers of statements.
 pub(super) fn build(mut builder: Builder, statements: &[u32]) -> Program {
     builder.prologue();
-    builder.keep(S11);
-    builder.keep(S10);
+    builder.keep(&[S10, S11]);
     if builder.settings.kind.form() == Form::Called && !(builder.settings.wild && builder.random.one_in(8)) {
-        builder.keep(RA);
+        builder.keep(&[RA]);
     }
     builder.special_base();
     let count = builder.random.pick(statements);
@@ -33,7 +32,7 @@ impl Builder {
         if !self.random.one_in(2) {
             return;
         }
-        self.keep(S1);
+        self.keep(&[S1]);
         let plus = self.random.pick(&[0, 4095, 4096, 8184]);
         self.address(S1, SCRATCH, plus);
     }
@@ -85,12 +84,12 @@ impl Builder {
     fn jump(&mut self, to: Label) {
         let rd = if self.random.one_in(3) { RA } else { 0 };
         let item = match self.random.below(24) {
-            0 => Item::FarJump { rd, through: RA, to },
-            1 => Item::FarJump { rd, through: T1, to },
-            2 => Item::FarJumpAbsolute { rd, through: RA, to },
-            3 => Item::FarJumpAbsolute { rd, through: T2, to },
+            0 => Item::FarJump { is_absolute: false, rd, through: RA, to },
+            1 => Item::FarJump { is_absolute: false, rd, through: T1, to },
+            2 => Item::FarJump { is_absolute: true, rd, through: RA, to },
+            3 => Item::FarJump { is_absolute: true, rd, through: T2, to },
             4 => {
-                self.push(Item::Address { rd: T2, of: to, plus: 0 });
+                self.push(Item::Address { is_absolute: false, rd: T2, of: to, plus: 0 });
                 return self.word(encode::i(0x67, 0, rd, T2, 0));
             }
             _ => Item::Jump { rd, to },

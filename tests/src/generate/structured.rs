@@ -70,7 +70,7 @@ impl Builder {
             saved.push(function.link);
             saved.extend(SAVED.into_iter().filter(|_| self.random.one_in(2)));
         } else {
-            self.keep(function.link);
+            self.keep(&[function.link]);
         }
         let loops = function.framed && self.random.one_in(2);
         if loops {
@@ -78,14 +78,10 @@ impl Builder {
         }
         // A clean function restores every callee-saved register that it writes.
         if !self.random.one_in(4) {
-            SAVED
-                .into_iter()
-                .chain([S11])
-                .filter(|register| !saved.contains(register))
-                .for_each(|r| self.keep(r));
+            let unsaved = SAVED.into_iter().filter(|register| !saved.contains(register));
+            self.keep(&unsaved.collect::<Vec<_>>());
         }
-        self.keep(S11);
-        self.keep(S10);
+        self.keep(&[S10, S11]);
         let locals = 8 * self.random.between(0, 12);
         let frame = Frame { function, locals, saved, exit, loops };
         self.stack_room = if function.framed { locals } else { 0 };
@@ -138,7 +134,7 @@ impl Builder {
             return self.return_through(frame.function.link);
         }
         match self.random.below(16) {
-            0 => self.push(Item::FarJump { rd: 0, through: T1, to: next.label }),
+            0 => self.push(Item::FarJump { is_absolute: false, rd: 0, through: T1, to: next.label }),
             1..4 => {
                 self.address(T2, next.label, 0);
                 self.word(encode::i(0x67, 0, 0, T2, 0));
@@ -199,9 +195,9 @@ impl Builder {
             return self.push(Item::Jump { rd, to });
         }
         match self.random.below(40) {
-            0 => self.push(Item::FarJump { rd, through: rd, to }),
-            1 => self.push(Item::FarJump { rd, through: T1, to }),
-            2 => self.push(Item::FarJumpAbsolute { rd, through: rd, to }),
+            0 => self.push(Item::FarJump { is_absolute: false, rd, through: rd, to }),
+            1 => self.push(Item::FarJump { is_absolute: false, rd, through: T1, to }),
+            2 => self.push(Item::FarJump { is_absolute: true, rd, through: rd, to }),
             3 | 12..16 => {
                 self.address(T2, to, 0);
                 if rd == RA && self.random.one_in(2) {
@@ -308,7 +304,7 @@ impl Builder {
         let end = self.new_label();
         let index = self.source();
         self.word(encode::i(0x13, 7, T1, index, 12));
-        self.push(Item::Address { rd: T2, of: end, plus: -16 });
+        self.push(Item::Address { is_absolute: false, rd: T2, of: end, plus: -16 });
         self.register_op("add", T1, T1, T2);
         self.word(encode::i(0x67, 0, 0, T1, 0));
         for _ in 0..4 {

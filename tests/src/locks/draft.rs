@@ -1,8 +1,9 @@
 //! A transaction under construction, and its signing.
 
-use antares_transaction::{CellFields, DepFields, Fields, Mock};
+use antares_transaction::Mock;
 use anyhow::Result;
 use bytes::Bytes;
+use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction};
 use ckb_types::{
     core::HeaderView,
     packed::{
@@ -56,7 +57,8 @@ impl Draft {
     /// # Errors
     /// Its parts are inconsistent.
     pub(super) fn signed(&self, is_forged: bool) -> Result<Mock> {
-        let raw = self.raw();
+        let mock_info = self.info();
+        let raw = self.raw(&mock_info);
         let hash = raw.calc_tx_hash();
         let mut witnesses = vec![Vec::new(); self.inputs.len()];
         for (unlock, inputs) in &self.unlocks {
@@ -76,7 +78,7 @@ impl Draft {
         }
         let witnesses: Vec<_> = witnesses.iter().map(|witness| witness.pack()).collect();
         let tx = Transaction::new_builder().raw(raw).witnesses(witnesses.pack()).build();
-        self.mock(&tx)
+        Ok(Mock::from_json(&antares_chain::json(MockTransaction { mock_info, tx }))?)
     }
 
     fn witness(&self, index: usize, lock: Vec<u8>) -> Vec<u8> {
@@ -90,15 +92,32 @@ impl Draft {
         witness.as_slice().to_vec()
     }
 
-    fn raw(&self) -> RawTransaction {
-        let deps: Vec<CellDep> =
-            self.points().map(|point| CellDep::new_builder().out_point(point).build()).collect();
-        let inputs: Vec<CellInput> = (0_u32..)
-            .zip(&self.inputs)
-            .map(|(index, input)| CellInput::new(Self::spent_place(index), input.since))
-            .collect();
-        let outputs: Vec<CellOutput> = self.outputs.iter().map(|(output, _)| output.clone()).collect();
-        let data: Vec<_> = self.outputs.iter().map(|(_, data)| data.pack()).collect();
+    fn info(&self) -> MockInfo {
+        let inputs = (0..).zip(&self.inputs).map(|(index, spent)| MockInput {
+            input: CellInput::new(OutPoint::new(Byte32::new([1; 32]), index), spent.since),
+            output: spent.output.clone(),
+            data: spent.data.clone(),
+            header: spent.block.clone(),
+        });
+        let cell_deps = (0..).zip(&self.deps).map(|(index, data)| MockCellDep {
+            cell_dep: CellDep::new_builder().out_point(OutPoint::new(Byte32::zero(), index)).build(),
+            output: CellOutput::default(),
+            data: data.clone(),
+            header: None,
+        });
+        let header_deps = self.headers.clone();
+        MockInfo {
+            inputs: inputs.collect(),
+            cell_deps: cell_deps.collect(),
+            header_deps,
+            ..MockInfo::default()
+        }
+    }
+
+    fn raw(&self, info: &MockInfo) -> RawTransaction {
+        let deps: Vec<CellDep> = info.cell_deps.iter().map(|dep| dep.cell_dep.clone()).collect();
+        let inputs: Vec<CellInput> = info.inputs.iter().map(|input| input.input.clone()).collect();
+        let (outputs, data): (Vec<CellOutput>, Vec<Bytes>) = self.outputs.iter().cloned().unzip();
         let headers: Vec<Byte32> = self.headers.iter().map(HeaderView::hash).collect();
         RawTransaction::new_builder()
             .cell_deps(deps.pack())
@@ -107,43 +126,5 @@ impl Draft {
             .outputs_data(data.pack())
             .header_deps(headers.pack())
             .build()
-    }
-
-    fn points(&self) -> impl Iterator<Item = OutPoint> {
-        (0_u32..).zip(&self.deps).map(|(index, _)| OutPoint::new(Byte32::zero(), index))
-    }
-
-    fn spent_place(index: u32) -> OutPoint {
-        OutPoint::new(Byte32::new([1; 32]), index)
-    }
-
-    fn mock(&self, tx: &Transaction) -> Result<Mock> {
-        let points: Vec<OutPoint> = self.points().collect();
-        let headers: Vec<_> = self.headers.iter().map(HeaderView::data).collect();
-        let nobody = CellOutput::default();
-        let fields = Fields {
-            tx: tx.as_slice(),
-            inputs: self
-                .inputs
-                .iter()
-                .map(|input| CellFields {
-                    output: input.output.as_slice(),
-                    data: input.data[..].into(),
-                    block_hash: input.block.as_ref().map(|hash| ckb_types::H256::from(hash).0),
-                })
-                .collect(),
-            cell_deps: points
-                .iter()
-                .zip(&self.deps)
-                .map(|(point, data)| DepFields {
-                    out_point: point.as_slice(),
-                    cell_dep: None,
-                    cell: CellFields { output: nobody.as_slice(), data: data[..].into(), block_hash: None },
-                })
-                .collect(),
-            headers: headers.iter().map(Entity::as_slice).collect(),
-            ..Fields::default()
-        };
-        Ok(Mock::from_molecule(&fields, &[])?)
     }
 }

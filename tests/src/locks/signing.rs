@@ -3,9 +3,17 @@
 use ckb_hash::{blake2b_256, new_blake2b};
 use ckb_types::packed::Byte32;
 use ckb_types::prelude::*;
-use secp256k1::{All, Message, PublicKey, Secp256k1, SecretKey};
+use secp256k1::{Message, PublicKey, Secp256k1, SecretKey};
+use tiny_keccak::{Hasher, Keccak};
 
-use super::keccak::keccak_256;
+/// Ethereum's hash.
+fn keccak_256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let mut keccak = Keccak::v256();
+    keccak.update(bytes);
+    keccak.finalize(&mut hash);
+    hash
+}
 
 /// Bytes of a recoverable signature.
 const SIGNATURE_BYTES: usize = 65;
@@ -22,7 +30,7 @@ impl Key {
     }
 
     fn public(&self) -> PublicKey {
-        PublicKey::from_secret_key(&curve(), &self.0)
+        self.0.public_key(&Secp256k1::new())
     }
 
     /// ckb's hash of the compressed public key.
@@ -31,12 +39,11 @@ impl Key {
     }
 
     pub(super) fn keccak_160(&self) -> [u8; 20] {
-        let hash = keccak_256(&self.public().serialize_uncompressed()[1..]);
-        first(&hash[12..])
+        first(&keccak_256(&self.public().serialize_uncompressed()[1..])[12..])
     }
 
     fn sign(&self, digest: [u8; 32]) -> Vec<u8> {
-        let signature = curve().sign_ecdsa_recoverable(&Message::from_digest(digest), &self.0);
+        let signature = Secp256k1::new().sign_ecdsa_recoverable(&Message::from_digest(digest), &self.0);
         let (recovery, bytes) = signature.serialize_compact();
         let mut bytes = bytes.to_vec();
         bytes.push(u8::try_from(i32::from(recovery)).unwrap_or(0));
@@ -44,14 +51,8 @@ impl Key {
     }
 }
 
-fn curve() -> Secp256k1<All> {
-    Secp256k1::new()
-}
-
 fn first(bytes: &[u8]) -> [u8; 20] {
-    let mut first = [0; 20];
-    first.copy_from_slice(&bytes[..20]);
-    first
+    bytes.first_chunk().copied().unwrap_or_default()
 }
 
 /// The first 20 bytes of ckb's hash.
@@ -69,7 +70,7 @@ pub(super) enum KeyForm {
 }
 
 /// How a group of inputs is unlocked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Unlock {
     /// Prefix of the signatures: for a multi-signature lock, its keys and their threshold.
     config: Vec<u8>,
@@ -82,16 +83,16 @@ pub(super) struct Unlock {
 
 impl Unlock {
     pub(super) fn one(key: Key) -> Self {
-        Self { config: Vec::new(), keys: vec![key], is_ethereum: false, is_omnilock: false }
+        Self { keys: vec![key], ..Self::default() }
     }
 
     pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Self {
-        Self { config: two_of(keys, form), keys: keys[..2].to_vec(), is_ethereum: false, is_omnilock: false }
+        Self { config: two_of(keys, form), keys: keys[..2].to_vec(), ..Self::default() }
     }
 
     /// No key: the lock does not require a signature.
     pub(super) fn nobody() -> Self {
-        Self { config: Vec::new(), keys: Vec::new(), is_ethereum: false, is_omnilock: false }
+        Self::default()
     }
 
     /// Signs Ethereum's form of the message.

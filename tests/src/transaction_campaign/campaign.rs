@@ -1,16 +1,14 @@
 //! Transaction campaigns: many scenarios from one seed, drawn, run, compared and counted.
 
-use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{Difference, Images, Scenario, Tally, compare, draw};
+use crate::differential::on_threads;
 
 /// Parameters of a campaign.
 #[derive(Clone, Copy, Debug)]
@@ -60,14 +58,7 @@ impl Campaign {
                 each(&all.0);
             }
         };
-        let ended: Vec<Result<()>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
-                .collect()
-        });
-        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        on_threads(jobs, work)?;
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -12,6 +12,7 @@ use antares_transaction::Environment;
 use antares_verifier::{Engine, Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier};
 use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow};
+use bytes::Bytes;
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
 use ckb_mock_tx_types::Resource;
 use ckb_script::{
@@ -43,31 +44,8 @@ const SPAWNED_MIN: usize = 4;
 /// Maximum pauses of one group: each continues with the full limit.
 const PAUSES_MAX: usize = 100;
 
-/// The tier that ran a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Who {
-    Full,
-    Baseline,
-    Interpreter,
-}
-
-impl Who {
-    pub const ALL: [Self; 3] = [Self::Full, Self::Baseline, Self::Interpreter];
-
-    /// The generator of its code.
-    fn code_tier(self) -> Option<CodeTier> {
-        match self {
-            Self::Full => Some(CodeTier::Full),
-            Self::Baseline => Some(CodeTier::Baseline),
-            Self::Interpreter => None,
-        }
-    }
-
-    fn tier(self) -> Tier {
-        if self == Self::Interpreter { Tier::Interpreter } else { Tier::Native }
-    }
-}
+/// The generator of the code that ran a scenario; `None` for the interpreter.
+pub type Generator = Option<CodeTier>;
 
 /// The compared results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,19 +74,11 @@ pub struct Agreed {
     pub has_native_loaded: bool,
 }
 
-/// Statistics of one engine.
-struct Ran {
-    native_cycles: u64,
-    interpreted_cycles: u64,
-    restarts: Vec<String>,
-    pauses: usize,
-}
-
 /// A result that differs from ckb-script's.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The differing tier.
-    pub who: Who,
+    pub by: Generator,
     /// ckb-script's verdict.
     pub oracle: Verdict,
     /// Our verdict.
@@ -123,7 +93,7 @@ impl fmt::Display for Difference {
         write!(
             f,
             "{:?}: oracle {:?}, ours {:?}; line {at}: oracle {}, ours {}",
-            self.who,
+            self.by,
             self.oracle.result,
             self.ours.result,
             line(&self.oracle.debug),
@@ -145,43 +115,34 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
         (Limit::Part(part), Ok(cycles)) => cycles / 1000 * part,
     };
     let expected = if cycles_max == CYCLES_MAX { wide } else { stage.oracle(cycles_max) };
-    let mut agreed = Agreed {
-        verdict: expected.clone(),
-        native_cycles: 0,
-        interpreted_cycles: 0,
-        restarts: Vec::new(),
-        swaps: 0,
-        pauses: 0,
-        has_native_loaded: false,
-    };
-    for who in Who::ALL {
-        let mut programs = programs(images, scenario, who)?;
-        let mut engine = Native::of(who.tier(), programs.clone()).telling_of_loaded_code();
-        if who != Who::Full {
+    let mut first = None;
+    for by in [Some(CodeTier::Full), Some(CodeTier::Baseline), None] {
+        let tier = if by.is_none() { Tier::Interpreter } else { Tier::Native };
+        let mut programs = programs(images, scenario, by)?;
+        let mut engine = Native::of(tier, programs.clone()).telling_of_loaded_code();
+        if by != Some(CodeTier::Full) {
             // One tier keeps suspended VMs mapped, the others copy them.
             engine = engine.copying();
         }
-        let ran = match stage.check(scenario, cycles_max, (who, &engine), &expected)? {
+        let ran = match stage.check(scenario, cycles_max, (by, &engine), &expected)? {
             Ok(ran) => ran,
             Err(difference) => return Ok(Err(difference)),
         };
-        agreed.pauses = ran.pauses;
-        if who == Who::Full {
-            (agreed.native_cycles, agreed.interpreted_cycles) = (ran.native_cycles, ran.interpreted_cycles);
-            agreed.restarts = ran.restarts;
-        }
-        let Some(tier) = who.code_tier() else { continue };
-        let loaded = loaded::programs(images, scenario, &engine.unknown(), tier)?;
+        let native_cycles = ran.native_cycles;
+        let agreed: &mut Agreed = first.get_or_insert(ran);
+        let Some(generator) = by else { continue };
+        let loaded = loaded::programs(images, scenario, &engine.unknown(), generator)?;
         if loaded.is_empty() {
             continue;
         }
         // Again, with native code of the loaded code.
         programs.extend(loaded);
-        match stage.check(scenario, cycles_max, (who, &Native::of(who.tier(), programs)), &expected)? {
-            Ok(again) => agreed.has_native_loaded |= again.native_cycles > ran.native_cycles,
+        match stage.check(scenario, cycles_max, (by, &Native::of(tier, programs)), &expected)? {
+            Ok(again) => agreed.has_native_loaded |= again.native_cycles > native_cycles,
             Err(difference) => return Ok(Err(difference)),
         }
     }
+    let mut agreed = first.context("a generator comes first")?;
     if tally::spawned(&agreed.verdict) >= SPAWNED_MIN {
         Counted::start();
         let _ = stage.paused(scenario, cycles_max, &CountedEngine);
@@ -202,20 +163,19 @@ fn without_cycles(verdict: &Verdict) -> Verdict {
 }
 
 /// Native code of all actors and of the library, in all versions of the scenario.
-fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Program>>> {
-    let Some(tier) = who.code_tier() else { return Ok(Vec::new()) };
-    let cells: BTreeSet<Option<usize>> = scenario
+fn programs(images: &Images, scenario: &Scenario, by: Generator) -> Result<Vec<Arc<Program>>> {
+    let Some(tier) = by else { return Ok(Vec::new()) };
+    let elfs: BTreeSet<&Bytes> = scenario
         .deps
         .iter()
         .filter_map(|cell| match cell {
-            Cell::Actor(index) => Some(Some(*index)),
-            Cell::Library => Some(None),
+            Cell::Actor(index) => Some(&images.actors[*index].elf),
+            Cell::Library => Some(&images.library),
             _ => None,
         })
         .collect();
     let mut programs = Vec::new();
-    for cell in cells {
-        let elf = cell.map_or(&images.library, |index| &images.actors[index].elf);
+    for elf in elfs {
         for version in scenario.versions() {
             programs.extend(images.program(elf, version, tier, &Hints::default())?);
         }
@@ -223,7 +183,7 @@ fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Pr
     Ok(programs)
 }
 
-fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<Difference> {
+fn difference(by: Generator, oracle: &Verdict, report: &TransactionReport) -> Option<Difference> {
     let debug: Vec<String> =
         report.groups.iter().flat_map(|group| group.debug.iter()).map(ToOwned::to_owned).collect();
     let result = match report.error() {
@@ -237,7 +197,7 @@ fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<
         _ => false,
     };
     let ours = Verdict { result, debug };
-    (!is_equal || oracle.debug != ours.debug).then(|| Difference { who, oracle: oracle.clone(), ours })
+    (!is_equal || oracle.debug != ours.debug).then(|| Difference { by, oracle: oracle.clone(), ours })
 }
 
 /// The consensus rules, cached because they take long to build.
@@ -330,17 +290,20 @@ impl Stage {
         &self,
         scenario: &Scenario,
         cycles_max: u64,
-        (who, engine): (Who, &Native),
+        (by, engine): (Generator, &Native),
         expected: &Verdict,
-    ) -> Result<Result<Ran, Difference>> {
+    ) -> Result<Result<Agreed, Difference>> {
         let report = self.ours(cycles_max, engine.clone())?;
-        let mut ran = Ran {
+        let mut ran = Agreed {
+            verdict: expected.clone(),
             native_cycles: report.groups.iter().map(|group| group.native_cycles).sum(),
             interpreted_cycles: report.groups.iter().map(|group| group.interpreted_cycles).sum(),
             restarts: report.groups.iter().filter_map(|group| group.restarted.clone()).collect(),
+            swaps: 0,
             pauses: 0,
+            has_native_loaded: false,
         };
-        if let Some(difference) = difference(who, expected, &report) {
+        if let Some(difference) = difference(by, expected, &report) {
             return Ok(Err(difference));
         }
         if !scenario.pauses.is_empty() {
@@ -348,7 +311,7 @@ impl Stage {
             let (ours, _) = self.paused(scenario, cycles_max, engine);
             ran.pauses = pauses;
             if without_cycles(&oracle) != without_cycles(&ours) {
-                return Ok(Err(Difference { who, oracle, ours }));
+                return Ok(Err(Difference { by, oracle, ours }));
             }
         }
         Ok(Ok(ran))

@@ -89,16 +89,13 @@ fn limit(random: &mut Random) -> Limit {
 }
 
 fn hash_type(random: &mut Random, newest: u32) -> ScriptHashType {
-    let fitting = match newest {
-        0 => [ScriptHashType::Type, ScriptHashType::Data, ScriptHashType::Data],
-        1 => [ScriptHashType::Type, ScriptHashType::Data1, ScriptHashType::Data1],
-        _ => [ScriptHashType::Type, ScriptHashType::Data2, ScriptHashType::Data2],
-    };
+    let fitting =
+        [ScriptHashType::Data, ScriptHashType::Data1, ScriptHashType::Data2][newest.min(2) as usize];
     match random.below(40) {
         // Possibly not active yet.
         0 => ScriptHashType::Data2,
         1..4 => ScriptHashType::Data,
         4..10 if newest > 0 => ScriptHashType::Data1,
-        _ => random.pick(&fitting),
+        _ => random.pick(&[ScriptHashType::Type, fitting, fitting]),
     }
 }

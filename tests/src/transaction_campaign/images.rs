@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::layouts::{self, Layout};
 use crate::{
-    elf::{self, Elf, Segment},
+    elf::{self, Segment},
     generate::Random,
     guests, kept, native,
 };
@@ -121,16 +121,13 @@ impl Images {
             })
             .collect::<Result<_>>()?;
         let table = (0..ROUTINES).flat_map(|index| (LIBRARY + index * ROUTINE_BYTES).to_le_bytes()).collect();
-        let library = file(vec![whole(LIBRARY, 5, routines.clone()), whole(LIBRARY + 0x1_0000, 4, table)]);
-        let mut library = library;
+        let table = Segment::whole(LIBRARY + 0x1_0000, 4, table);
+        let mut library = elf::file(LIBRARY, vec![Segment::whole(LIBRARY, 5, routines.clone()), table]);
         library.resize(library.len().next_multiple_of(0x1000), 0x33);
         let library_code = elf::segments(&library)[0].file.clone();
         let mut padded = routines.clone();
         padded.resize(0x2000, 0x44);
-        let mut data = Vec::new();
-        while data.len() < 0x3000 {
-            data.extend(random.bits().to_le_bytes());
-        }
+        let mut data: Vec<u8> = (0..0x3000 / 8).flat_map(|_| random.bits().to_le_bytes()).collect();
         // Include pages of zeros, and an end within a page.
         data[0x1000..0x1800].fill(0);
         data.resize(0x3000 + 0x123, 7);
@@ -187,14 +184,6 @@ fn image(code: &[u8], layout: Layout, random: &mut Random, routines: &[u8]) -> R
         .map(|word| word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
     let callbacks = callbacks.collect();
     let (around, entries) = layouts::segments(layout, random, routines);
-    let segments = [vec![whole(TEXT, 5, code.to_vec())], around].concat();
-    Ok(Image { elf: file(segments).into(), layout, entries, callbacks })
-}
-
-fn whole(address: u64, flags: u32, bytes: Vec<u8>) -> Segment {
-    Segment { address, flags, memory_bytes: bytes.len() as u64, bytes }
-}
-
-fn file(segments: Vec<Segment>) -> Vec<u8> {
-    Elf { entry: segments[0].address, segments, symbols: None }.to_bytes()
+    let segments = [vec![Segment::whole(TEXT, 5, code.to_vec())], around].concat();
+    Ok(Image { elf: elf::file(TEXT, segments).into(), layout, entries, callbacks })
 }

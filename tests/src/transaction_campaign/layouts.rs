@@ -66,23 +66,16 @@ pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> 
         }
         Layout::Lines => {
             let (code, entries) = lines::lines(random, CODE);
-            let size = code.len() as u64;
-            let code = Segment { address: CODE, flags: EXECUTE, bytes: code, memory_bytes: size };
-            let table: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-            let size = table.len() as u64;
-            let table = Segment { address: TABLE, flags: READ, bytes: table, memory_bytes: size };
+            let table = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+            let (code, table) = (Segment::whole(CODE, EXECUTE, code), Segment::whole(TABLE, READ, table));
             (vec![filled(random, WRITE), code, table], entries)
         }
         Layout::Underlaid => {
             let mut under = routines.to_vec();
             under.resize(0x1000, 0x5a);
-            let over = Segment {
-                address: CODE,
-                flags: EXECUTE,
-                bytes: routines[..0x80].to_vec(),
-                memory_bytes: 0x1000,
-            };
-            let under = Segment { address: CODE, flags: WRITE, bytes: under, memory_bytes: 0x1000 };
+            let over = Segment::whole(CODE, EXECUTE, routines[..0x80].to_vec());
+            let over = Segment { memory_bytes: 0x1000, ..over };
+            let under = Segment::whole(CODE, WRITE, under);
             // Routines after those of the upper segment.
             let entries = [0, 0x40, 0x80, 0xc0, 0x200].map(|at| CODE + at).to_vec();
             (vec![filled(random, WRITE), under, over], entries)

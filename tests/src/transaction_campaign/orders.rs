@@ -49,57 +49,16 @@ pub(super) const fn register(register: Register, plus: u32) -> u64 {
 }
 
 impl Verb {
-    pub const ALL: [Self; 21] = [
-        Self::End,
-        Self::Call,
-        Self::Poke,
-        Self::Peek,
-        Self::Fill,
-        Self::Sum,
-        Self::Copy,
-        Self::Jump,
-        Self::Work,
-        Self::Again,
-        Self::Spawn,
-        Self::Pipe,
-        Self::Transfer,
-        Self::Wait,
-        Self::Exec,
-        Self::Inherit,
-        Self::Load,
-        Self::Set,
-        Self::Skip,
-        Self::Deep,
-        Self::Exit,
-    ];
-
-    /// Its name in texts.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::End => "end",
-            Self::Call => "ecall",
-            Self::Poke => "poke",
-            Self::Peek => "peek",
-            Self::Fill => "fill",
-            Self::Sum => "sum",
-            Self::Copy => "copy",
-            Self::Jump => "call",
-            Self::Work => "work",
-            Self::Again => "again",
-            Self::Spawn => "spawn",
-            Self::Pipe => "pipe",
-            Self::Transfer => "transfer",
-            Self::Wait => "wait",
-            Self::Exec => "exec",
-            Self::Inherit => "inherit",
-            Self::Load => "load",
-            Self::Set => "set",
-            Self::Skip => "skip",
-            Self::Deep => "deep",
-            Self::Exit => "exit",
-        }
-    }
+    pub const ALL: [Self; 21] = {
+        use Verb::{
+            Again, Call, Copy, Deep, End, Exec, Exit, Fill, Inherit, Jump, Load, Peek, Pipe, Poke, Set, Skip,
+            Spawn, Sum, Transfer, Wait, Work,
+        };
+        [
+            End, Call, Poke, Peek, Fill, Sum, Copy, Jump, Work, Again, Spawn, Pipe, Transfer, Wait, Exec,
+            Inherit, Load, Set, Skip, Deep, Exit,
+        ]
+    };
 }
 
 impl Order {
@@ -137,7 +96,7 @@ impl Order {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.verb().name())?;
+        write!(f, "{:?}", self.verb())?;
         let flags = self.0[0] >> 8;
         for (bit, name) in [(PRINT, "print"), (CYCLES, "cycles"), (COMPUTED, "computed")] {
             if flags & bit != 0 {

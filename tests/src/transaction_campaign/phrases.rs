@@ -60,18 +60,8 @@ impl<'a> Writer<'a> {
         version: u32,
         actors: usize,
     ) -> Self {
-        Self {
-            images,
-            random,
-            scenario,
-            version,
-            actors,
-            dep: 0,
-            depth: 0,
-            orders: Vec::new(),
-            code: Vec::new(),
-            seen: Vec::new(),
-        }
+        let (orders, code, seen) = (Vec::new(), Vec::new(), Vec::new());
+        Self { images, random, scenario, version, actors, dep: 0, depth: 0, orders, code, seen }
     }
 
     /// Writes a list for `dep`, and all lists that it references; returns its index.
@@ -222,7 +212,7 @@ impl<'a> Writer<'a> {
             6 => {
                 let at = self.random.pick(&[0, 8, 0x7ff, 0xff0]);
                 let width = self.random.pick(&[1, 2, 4, 8]);
-                let number = self.random.pick(&[0, 0, 1, self_made(page)]);
+                let number = self.random.pick(&[0, 0, 1, page.wrapping_mul(0x9e37_79b9)]);
                 self.add(Order::new(Verb::Poke, &[page + at, number, width, 1, 0]));
             }
             _ => {
@@ -384,9 +374,4 @@ impl<'a> Writer<'a> {
     pub(super) fn held(register_number: Register) -> u64 {
         register(register_number, 0)
     }
-}
-
-/// A number derived from a page.
-const fn self_made(page: u64) -> u64 {
-    page.wrapping_mul(0x9e37_79b9)
 }

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock};
+use antares_transaction::{Environment, Mock};
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction};
 use ckb_types::{
     core::{Capacity, ScriptHashType},
     packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, RawTransaction, Script, Transaction},
@@ -126,7 +127,6 @@ impl Scenario {
             _ => CellOutput::calc_data_hash(&self.deps[dep].bytes(images)),
         };
         let args = vec![list as u8, index as u8];
-
         Script::new_builder().code_hash(code_hash).hash_type(hash_type).args(Bytes::from(args).pack()).build()
     }
 
@@ -135,9 +135,7 @@ impl Scenario {
     /// # Errors
     /// The scenario is not a valid transaction: a bug of the generator.
     pub fn mock(&self, images: &Images) -> Result<Mock> {
-        let nobody = Script::default();
-        let mut inputs = Vec::new();
-        let mut cells: Vec<(CellOutput, Bytes)> = Vec::new();
+        let mut info = MockInfo::default();
         for (index, group) in self.groups.iter().enumerate() {
             let script = self.script(index, images);
             let data = self.inputs.get(index).map_or_else(Bytes::new, |cell| cell.bytes(images));
@@ -145,60 +143,28 @@ impl Scenario {
             let (lock, of_type) =
                 if group.is_type { (self.script(0, images), Some(script)) } else { (script, None) };
             let output = CellOutput::new_builder().lock(lock).type_(of_type.pack());
-            cells.push((output.capacity(Capacity::shannons(1 << 40)).build(), data));
-            inputs.push(CellInput::new(out_point(1, index), 0));
+            let output = output.capacity(Capacity::shannons(1 << 40)).build();
+            let input = CellInput::new(out_point(1, index), 0);
+            info.inputs.push(MockInput { input, output, data, header: None });
         }
-        let deps: Vec<(OutPoint, CellOutput, Bytes)> = self
-            .deps
-            .iter()
-            .enumerate()
-            .map(|(index, cell)| {
-                let output =
-                    CellOutput::new_builder().lock(nobody.clone()).type_(Some(name_of_dep(index)).pack());
-                (out_point(2, index), output.build(), cell.bytes(images))
-            })
-            .collect();
-        let outputs: Vec<CellOutput> =
-            self.outputs.iter().map(|_| CellOutput::new_builder().lock(nobody.clone()).build()).collect();
-        let outputs_data: Vec<Bytes> = self.outputs.iter().map(|cell| cell.bytes(images)).collect();
-        let witnesses = [
-            vec![Bytes::from(self.witness())],
-            self.witnesses.iter().map(|cell| cell.bytes(images)).collect(),
-        ]
-        .concat();
+        for (index, cell) in self.deps.iter().enumerate() {
+            let cell_dep = CellDep::new_builder().out_point(out_point(2, index)).build();
+            let output = CellOutput::new_builder().type_(Some(name_of_dep(index)).pack()).build();
+            info.cell_deps.push(MockCellDep { cell_dep, output, data: cell.bytes(images), header: None });
+        }
+        let bytes = |cells: &[Cell]| cells.iter().map(|cell| cell.bytes(images)).collect::<Vec<_>>();
+        let deps: Vec<CellDep> = info.cell_deps.iter().map(|dep| dep.cell_dep.clone()).collect();
+        let inputs: Vec<CellInput> = info.inputs.iter().map(|input| input.input.clone()).collect();
         let raw = RawTransaction::new_builder()
-            .cell_deps(
-                deps.iter()
-                    .map(|dep| CellDep::new_builder().out_point(dep.0.clone()).build())
-                    .collect::<Vec<_>>()
-                    .pack(),
-            )
+            .cell_deps(deps.pack())
             .inputs(inputs.pack())
-            .outputs(outputs.pack())
-            .outputs_data(outputs_data.pack())
+            .outputs(vec![CellOutput::default(); self.outputs.len()].pack())
+            .outputs_data(bytes(&self.outputs).pack())
             .build();
+        let witnesses = [vec![Bytes::from(self.witness())], bytes(&self.witnesses)].concat();
         let tx = Transaction::new_builder().raw(raw).witnesses(witnesses.pack()).build();
-        let fields = Fields {
-            tx: tx.as_slice(),
-            inputs: cells
-                .iter()
-                .map(|(output, data)| CellFields {
-                    output: output.as_slice(),
-                    data: data[..].into(),
-                    block_hash: None,
-                })
-                .collect(),
-            cell_deps: deps
-                .iter()
-                .map(|(point, output, data)| DepFields {
-                    out_point: point.as_slice(),
-                    cell_dep: None,
-                    cell: CellFields { output: output.as_slice(), data: data[..].into(), block_hash: None },
-                })
-                .collect(),
-            ..Fields::default()
-        };
-        Mock::from_molecule(&fields, &[]).context("a scenario is no transaction")
+        let json = antares_chain::json(MockTransaction { mock_info: info, tx });
+        Mock::from_json(&json).context("a scenario is no transaction")
     }
 }
 

@@ -84,33 +84,6 @@ impl Tally {
             *failed += u64::from(result != 0);
         }
     }
-
-    /// Adds the counts of `other`.
-    pub fn add(&mut self, other: Self) {
-        fn merge<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
-            from.into_iter().for_each(|(key, count)| *to.entry(key).or_default() += count);
-        }
-        self.equal += other.equal;
-        self.different += other.different;
-        merge(&mut self.endings, other.endings);
-        merge(&mut self.versions, other.versions);
-        merge(&mut self.restarts, other.restarts);
-        self.native += other.native;
-        self.loaded += other.loaded;
-        self.swapped += other.swapped;
-        self.swapped_often += other.swapped_often;
-        self.swapped_natively += other.swapped_natively;
-        self.swaps += other.swaps;
-        self.paused += other.paused;
-        self.limited += other.limited;
-        self.cycles.0 += other.cycles.0;
-        self.cycles.1 += other.cycles.1;
-        for (verb, (count, failed)) in other.verbs {
-            let entry = self.verbs.entry(verb).or_default();
-            entry.0 += count;
-            entry.1 += failed;
-        }
-    }
 }
 
 /// Number of spawned VMs, according to the printed lines.
@@ -159,7 +132,7 @@ impl fmt::Display for Tally {
             writeln!(f, "{count:8} {ending}")?;
         }
         for (verb, (count, failed)) in &self.verbs {
-            writeln!(f, "{count:8} {}, {failed} not 0", verb.name())?;
+            writeln!(f, "{count:8} {verb:?}, {failed} not 0")?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
@@ -24,6 +24,12 @@ const OURS: &str = env!("CARGO_BIN_EXE_ckb-debugger");
 
 fn run(folder: &Path, words: &[&str]) -> Output {
     command(&[OURS], folder, words).output().unwrap()
+}
+
+/// Standard output of a run.
+#[track_caller]
+fn said(folder: &Path, words: &[&str]) -> String {
+    String::from_utf8(run(folder, words).stdout).unwrap()
 }
 
 #[track_caller]
@@ -136,12 +142,11 @@ fn time_chance_and_input_reach_the_script() {
     {
         assert!(text.contains(line), "{text}");
     }
-    let once = |words: &[&str]| String::from_utf8(run(folder.path(), words).stdout).unwrap();
     let stdin = fs::File::open(folder.path().join("input")).unwrap();
     let output =
         command(&[OURS], folder.path(), &["--bin", "read_file", "--read-file", "-"]).stdin(stdin).output();
     assert!(String::from_utf8(output.unwrap().stdout).unwrap().contains("Script log: some text\n"));
-    let nanoseconds = once(&["--bin", "timenow"]);
+    let nanoseconds = said(folder.path(), &["--bin", "timenow"]);
     let reported = nanoseconds.lines().next().unwrap().strip_prefix("Script log: ").unwrap();
     assert!(reported.parse::<u64>().unwrap() > 1_700_000_000_000_000_000, "{nanoseconds}");
 }
@@ -161,12 +166,10 @@ fn a_script_opens_files_of_the_named_folders_alone() {
     let output = run(elsewhere.path(), &["--bin", writes]);
     assert!(!written.exists());
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        errors.contains("may not write file_write_foo.txt") && errors.contains("--allow-path"),
-        "{errors}"
-    );
-    let output = run(elsewhere.path(), &["--bin", reads]);
-    assert!(String::from_utf8(output.stdout).unwrap().contains("Script log: Testing fopen failed\n"));
+    let refused = "may not write file_write_foo.txt";
+    assert!(errors.contains(refused) && errors.contains("--allow-path"), "{errors}");
+    let text = said(elsewhere.path(), &["--bin", reads]);
+    assert!(text.contains("Script log: Testing fopen failed\n"), "{text}");
 
     run(elsewhere.path(), &["--bin", writes, "--allow-path", "."]);
     assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
@@ -205,10 +208,9 @@ fn a_dump_goes_on_where_it_was_made() {
     fs::write(folder.path().join("dumps"), antares_chain::elf(&code)).unwrap();
     let output = run(folder.path(), &["--bin", "dumps"]);
     assert_ends(&output, 254, "Run result: invalid syscall 4097\n");
-    let output = run(folder.path(), &["--bin", "dumps", "--dump-file", "dump.elf"]);
-    assert!(String::from_utf8(output.stdout).unwrap().starts_with("Run result: 7\n"));
-    let output = run(folder.path(), &["--bin", "dump.elf"]);
-    assert!(String::from_utf8(output.stdout).unwrap().starts_with("Run result: 7\n"));
+    for words in [&["--bin", "dumps", "--dump-file", "dump.elf"][..], &["--bin", "dump.elf"]] {
+        assert!(said(folder.path(), words).starts_with("Run result: 7\n"), "{words:?}");
+    }
 }
 
 #[test]
@@ -222,8 +224,7 @@ fn a_script_that_takes_long_is_given_to_native_code() {
     let mut ran = command(&[OURS], folder.path(), &words);
     let output = ran.env("XDG_CACHE_HOME", kept.path()).env_remove("ANTARES_CACHE").output().unwrap();
     // A script that may call the host is interpreted.
-    let expected = run(folder.path(), &["--bin", "long", "--read-file", "long"]);
-    let expected = String::from_utf8(expected.stdout).unwrap();
+    let expected = said(folder.path(), &["--bin", "long", "--read-file", "long"]);
     assert!(expected.starts_with("Run result: 3\nAll cycles: "));
     assert_ends(&output, 254, &expected);
     assert!(fs::read_dir(kept.path()).unwrap().count() > 0, "no native code was made");
@@ -296,9 +297,7 @@ fn coverage_reads_regular_files_and_ends_with_them() {
     let end = "asm(\"li a0, 0\\n li a7, 93\\n ecall\");";
     fs::write(folder.path().join("hostile.c"), format!("void _start(void) {{\n{}{end}}}\n", lines.concat()))
         .unwrap();
-    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
-    compiler.args(["-g", "-O0", "-nostdlib", "-static", "-march=rv64imc", "-mabi=lp64", "-o", "hostile"]);
-    assert!(built_by(compiler.arg("hostile.c").current_dir(folder.path())));
+    assert!(is_built(folder.path(), "hostile"));
     let words = ["--bin", "hostile", "--enable-coverage", "--coverage-output", "lcov"];
     let output = run(folder.path(), &words);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -311,7 +310,6 @@ fn coverage_reads_regular_files_and_ends_with_them() {
 /// A program with debug data, built here; `None` without the compiler.
 fn with_debug_data() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    let source: PathBuf = folder.path().join("covered.c");
     let text = "static int choose(int argument) {\n\
                   if (argument == 7) {\n\
                     // Never.\n\
@@ -324,22 +322,22 @@ fn with_debug_data() -> Option<TempDir> {
                   register long a7 asm(\"a7\") = 93;\n\
                   asm volatile(\"ecall\" : : \"r\"(a0), \"r\"(a7));\n\
                 }\n";
-    fs::write(&source, text).unwrap();
-    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
-    compiler.args(["-march=rv64imc", "-mabi=lp64", "-g", "-O0", "-nostdlib", "-static", "-o"]);
-    built_by(compiler.arg(folder.path().join("covered")).arg(&source)).then_some(folder)
+    fs::write(folder.path().join("covered.c"), text).unwrap();
+    is_built(folder.path(), "covered").then_some(folder)
 }
 
-fn built_by(command: &mut Command) -> bool {
-    match command.output() {
-        Ok(output) if output.status.success() => true,
+/// Builds the C program of this name; says why it can not.
+fn is_built(folder: &Path, name: &str) -> bool {
+    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
+    compiler.args(["-march=rv64imc", "-mabi=lp64", "-g", "-O0", "-nostdlib", "-static", "-o"]);
+    // The absolute path is in the debug data.
+    let source = folder.join(name).with_extension("c");
+    match compiler.arg(name).arg(source).current_dir(folder).output() {
+        Ok(output) if output.status.success() => return true,
         Ok(output) => {
-            eprintln!("without a program with debug data: {}", String::from_utf8_lossy(&output.stderr));
-            false
+            eprintln!("without a program with debug data: {}", String::from_utf8_lossy(&output.stderr))
         }
-        Err(error) => {
-            eprintln!("without a program with debug data: {error}");
-            false
-        }
+        Err(error) => eprintln!("without a program with debug data: {error}"),
     }
+    false
 }

@@ -6,14 +6,14 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::Duration,
 };
 
 use antares_guests::{DEBUGGED, debugged, source_folder};
-use gdb::{antares, folder};
+use gdb::{Ends, folder, waiting};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,29 +43,6 @@ fn configuration(kind: &str, folder: &Path, address: &str) -> Value {
     let block = block.replace("${workspaceFolder}/lock.elf", "${workspaceFolder}/script.elf");
     let block = block.replace("${workspaceFolder}", folder.to_str().unwrap());
     serde_json::from_str(&block.replace("127.0.0.1:9999", address)).unwrap()
-}
-
-/// A process that is killed on drop.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// `antares debug` waiting for gdb, and its address.
-fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
-    let words = [&["debug", "--address-file", "address", "script.elf"], words].concat();
-    let mut server = Ends(antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap());
-    loop {
-        if let Ok(address) = fs::read_to_string(folder.path().join("address")) {
-            return (server, address);
-        }
-        assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// An adapter's process, and its messages.
@@ -169,10 +146,8 @@ impl Adapter<Value> {
         let lines: Vec<_> = marks.iter().map(|mark| json!({"line": line(mark)})).collect();
         let reported = self.request("setBreakpoints", json!({"source": source, "breakpoints": lines}));
         let reported = reported["breakpoints"].as_array().unwrap();
-        assert!(
-            reported.len() == marks.len() && reported.iter().all(|it| it["verified"] == true),
-            "{reported:?}"
-        );
+        let are_verified = reported.iter().all(|it| it["verified"] == true);
+        assert!(reported.len() == marks.len() && are_verified, "{reported:?}");
     }
 
     /// Functions and lines of the active calls, and the innermost one's number.
@@ -218,7 +193,7 @@ fn of_guest(folder: &TempDir, address: &str) -> Value {
 #[test]
 fn an_editor_goes_forward_by_lldb_s_adapter() {
     let folder = folder(&debugged("SPOILED").unwrap());
-    let (mut server, address) = waiting(&folder, &[]);
+    let (mut server, address) = waiting(&folder, &["script.elf"]);
     let mut adapter = lldb_dap();
     let configuration = of_guest(&folder, &address);
     adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["spoils", "checks"]));
@@ -257,7 +232,7 @@ fn an_editor_goes_forward_by_lldb_s_adapter() {
 #[test]
 fn an_editor_pauses_a_script() {
     let folder = folder(&debugged("SPINS").unwrap());
-    let (_server, address) = waiting(&folder, &["--max-cycles", "1000G", "--", "100000000000"]);
+    let (_server, address) = waiting(&folder, &["script.elf", "--max-cycles", "1000G", "--", "100000000000"]);
     let mut adapter = lldb_dap();
     let configuration = of_guest(&folder, &address);
     adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["calls"]));
@@ -308,7 +283,7 @@ impl Adapter<String> {
 #[test]
 fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     let folder = folder(&debugged("SPOILED").unwrap());
-    let (mut server, address) = waiting(&folder, &[]);
+    let (mut server, address) = waiting(&folder, &["script.elf"]);
     let reported = configuration("cppdbg", folder.path(), &address);
     let word = |key: &str| reported[key].as_str().unwrap();
     let mut command = Command::new(word("miDebuggerPath"));
@@ -332,9 +307,9 @@ fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     let threads = gdb.done("-thread-info");
     assert!(threads.contains("current-thread-id=\"1\""), "{threads}");
     let stack = gdb.done("-stack-list-frames 0 1000");
-    gdb::assert_in_order(&stack, &["func=\"store\"", "func=\"fill\"", "func=\"script\""]);
+    gdb::assert_in_order(&stack, "func=\"store\"\nfunc=\"fill\"\nfunc=\"script\"");
     let variables = gdb.done("-stack-list-variables 0");
-    gdb::assert_in_order(&variables, &["name=\"at\"", "name=\"value\""]);
+    gdb::assert_in_order(&variables, "name=\"at\"\nname=\"value\"");
     let variable = gdb.done("-var-create - * \"at\"");
     assert!(variable.contains("value=\"0\"") && variable.contains("type=\"u64\""), "{variable}");
     gdb.done("-break-delete 1");
@@ -348,10 +323,8 @@ fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     // Like `-exec reverse-next` in the debug console.
     gdb.done("-interpreter-exec console \"reverse-next\"");
     let back = gdb.stopped();
-    assert!(
-        back.contains("func=\"check\"") && back.contains(&format!("line=\"{checks}\"")),
-        "{stop}\n{back}"
-    );
+    let is_back = back.contains("func=\"check\"") && back.contains(&format!("line=\"{checks}\""));
+    assert!(is_back, "{stop}\n{back}");
     gdb.done("-exec-continue");
     let stop = gdb.stopped();
     assert!(stop.contains("reason=\"exited\",exit-code=\"05\""), "{stop}");

@@ -114,14 +114,10 @@ fn steps_back_undo_steps() {
             assert_eq!(moment(&mut debuggee), *expected);
         }
         assert_eq!(go(&mut debuggee, Resume::ContinueBack), Stop::Beginning);
-        assert_eq!(debuggee.cycles(), first_cycles(&elf));
+        // Cycles before the first instruction.
+        assert_eq!(debuggee.cycles(), begin(target(elf.clone(), &[])).0.cycles());
         assert_eq!(go(&mut debuggee, Resume::StepBack(0)), Stop::Beginning);
     }
-}
-
-/// Cycles before the first instruction.
-fn first_cycles(elf: &[u8]) -> u64 {
-    begin(target(elf.to_vec(), &[])).0.cycles()
 }
 
 #[test]
@@ -294,18 +290,10 @@ fn packet(text: &str) -> Vec<u8> {
 
 #[test]
 fn malformed_packets_get_an_error_and_end_nothing() {
-    let cases = [
-        (packet("qSupported"), "PacketSize="),
-        (packet("m,"), "$E16#ac"),
-        (packet("mzz,1"), "$E16#ac"),
-        (packet("vCont;x"), "$E16#ac"),
-        (packet("Hgfffffffffffffffff"), "$E16#ac"),
-        (packet("G00"), "$E16#ac"),
-        (packet("qRcmd,zz"), "$E16#ac"),
-        (packet("QCatchSyscalls:1;zz"), "$E16#ac"),
-        (b"$m0,1#zz".to_vec(), "$E16#ac"),
-    ];
-    for (malformed, expected) in cases {
+    let malformed = "m, mzz,1 vCont;x Hgfffffffffffffffff G00 qRcmd,zz QCatchSyscalls:1;zz";
+    let malformed = malformed.split(' ').map(packet).chain([b"$m0,1#zz".to_vec()]);
+    let cases = malformed.map(|packet| (packet, "$E16#ac"));
+    for (malformed, expected) in cases.chain([(packet("qSupported"), "PacketSize=")]) {
         let (debuggee, _) = begin(target(debugged("SPOILED").unwrap(), &[]));
         let answers = Arc::<Mutex<Vec<u8>>>::default();
         let bytes = [&malformed[..], &packet("?")[..], &packet("D")[..]].concat();

@@ -105,10 +105,8 @@ mod tests {
         }
         let fails = Invariants { fails: true, ..none.clone() };
         assert_eq!(kind(&fails, &failed, None, &[]).as_deref(), Some("MemOutOfBound Inputs[0].Lock"));
-        assert_eq!(
-            kind(&fails, &End::Cycles { source: source() }, None, &[]).as_deref(),
-            Some("cycles Inputs[0].Lock")
-        );
+        let cycles = kind(&fails, &End::Cycles { source: source() }, None, &[]);
+        assert_eq!(cycles.as_deref(), Some("cycles Inputs[0].Lock"));
         assert_eq!(kind(&fails, &exit, None, &[]), None);
         let exits = Invariants { exits: vec![5], ..none.clone() };
         assert_eq!(kind(&exits, &exit, None, &[]).as_deref(), Some("exit 5 Inputs[0].Lock"));

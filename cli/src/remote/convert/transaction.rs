@@ -153,9 +153,7 @@ mod tests {
         let verdict = verdict(response).unwrap();
         assert_eq!((verdict.outcome, verdict.cycles), (verdict::Outcome::Failed, 7));
         assert_eq!(verdict.interpreted[0].cycles, 5);
-        assert_eq!(
-            (verdict.groups[0].exit_code, &*verdict.groups[0].script_hash),
-            (Some(-1), &*format!("0x{}", "ab".repeat(32)))
-        );
+        let (group, hash) = (&verdict.groups[0], format!("0x{}", "ab".repeat(32)));
+        assert_eq!((group.exit_code, &*group.script_hash), (Some(-1), &*hash));
     }
 }

@@ -253,11 +253,8 @@ mod tests {
             let groups = shares.last().map(|part| part.emitted(division).index + 1);
             assert!(shares.iter().all(|part| Some(part.emitted(division).of) == groups));
             for group in 0..groups.unwrap() {
-                let fixed_share: Vec<Share> = shares
-                    .iter()
-                    .filter(|part| part.emitted(division).index == group)
-                    .map(|part| part.fixed_share(division))
-                    .collect();
+                let of_group = shares.iter().filter(|part| part.emitted(division).index == group);
+                let fixed_share: Vec<Share> = of_group.map(|part| part.fixed_share(division)).collect();
                 let of = fixed_share[0].of;
                 let all = (0..of).map(|index| Share { index, of, has_giants: false });
                 assert_eq!(fixed_share, all.collect::<Vec<_>>());

@@ -183,10 +183,8 @@ mod tests {
     #[test]
     fn blocks_in_line_charge_once() {
         let charged = moved(&[(1, jump(1)), (2, jump(2)), (3, RETURN)]);
-        assert_eq!(
-            (charged.iter().sum::<u64>(), charged.iter().filter(|cycles| **cycles > 0).count()),
-            (6, 1)
-        );
+        let charging = charged.iter().filter(|cycles| **cycles > 0).count();
+        assert_eq!((charged.iter().sum::<u64>(), charging), (6, 1));
     }
 
     #[test]

@@ -196,84 +196,46 @@ fn cut(text: &mut String, bytes: usize) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::report::{Ending, Instruction};
+
+    /// What is missing is nothing.
+    fn of<T: DeserializeOwned>(json: Value) -> T {
+        serde_json::from_value(json).unwrap()
+    }
 
     fn frame(number: u64, name: &str) -> Frame {
-        let file = Some(format!("{name}.c"));
-        Frame {
-            address: number,
-            function: name.to_owned(),
-            file,
-            line: Some(3),
-            column: None,
-            is_inlined: true,
-        }
+        let file = format!("{name}.c");
+        of(json!({ "address": number, "function": name, "file": file, "line": 3, "is_inlined": true }))
     }
 
     fn call(index: u64, frames: &[Frame]) -> DecodedCall {
-        DecodedCall {
-            index,
-            vm: 0,
-            number: 2074,
-            name: Some("load_witness".into()),
-            arguments: vec![("index".into(), "\u{1}".repeat(2000))],
-            result: Some(1),
-            result_name: None,
-            length: None,
-            data: String::new(),
-            cycles: 0,
-            cost: 0,
-            place: frames.to_vec(),
-        }
+        let arguments = json!([["index", "\u{1}".repeat(2000)]]);
+        let call = of(json!({
+            "index": index, "vm": 0, "number": 2074, "name": "load_witness", "arguments": arguments, "result": 1,
+            "data": "", "cycles": 0, "cost": 0, "place": [],
+        }));
+        DecodedCall { place: frames.to_vec(), ..call }
     }
 
     fn diagnosis(name: &str, frames: usize, calls: u64) -> Diagnosis {
         let frames: Vec<_> = (0..frames as u64).map(|number| frame(number, name)).collect();
-        let ending = Ending {
-            kind: "exit".into(),
-            exit_code: Some(5),
-            meaning: None,
-            meaning_from: None,
-            error: None,
-            detail: None,
-            advice: None,
-            vm: 0,
-        };
-        let child = Child {
-            ending: ending.clone(),
-            place: frames.clone(),
-            stack: frames.clone(),
-            branch: None,
-            system_call: None,
-        };
+        let whole: Diagnosis = of(json!({
+            "summary": "exit code 5, decided", "ending": { "kind": "exit", "exit_code": 5, "vm": 0 },
+            "instruction": { "address": 4 }, "system_call": 0, "place": [], "stack": [], "stack_left_out": 1,
+            "system_calls": [], "system_calls_left_out": 7, "registers": [], "source": [], "children": [],
+            "steps": [], "is_followed": true, "has_names": true, "has_lines": true,
+        }));
+        let child: Child = of(json!({ "ending": whole.ending, "place": [], "stack": [] }));
+        let child = Child { place: frames.clone(), stack: frames.clone(), ..child };
         Diagnosis {
-            summary: "exit code 5, decided".to_owned(),
-            ending,
             place: frames.clone(),
             stack: frames.clone(),
-            stack_left_out: 1,
-            instruction: Instruction {
-                address: 4,
-                text: None,
-                fault_address: None,
-                fault: None,
-                fault_at: None,
-            },
-            value: None,
-            branch: None,
-            system_call: Some(0),
             system_calls: (0..calls).map(|index| call(index, &frames)).collect(),
-            system_calls_left_out: 7,
-            registers: Vec::new(),
-            source: Vec::new(),
             children: vec![child; 32],
-            javascript: Vec::new(),
-            steps: Vec::new(),
-            is_followed: true,
-            has_names: true,
-            has_lines: true,
-            is_shortened: false,
+            ..whole
         }
     }
 
@@ -294,10 +256,8 @@ mod tests {
         assert!(decoded.is_shortened);
         assert_eq!(decoded.system_calls.first().unwrap().index, 0, "the one that decided");
         assert_eq!(decoded.system_calls.last().unwrap().index, 63);
-        assert_eq!(
-            (decoded.stack.len(), decoded.stack_left_out),
-            (STACK_SHORT, 1 + 1000 - STACK_SHORT as u64)
-        );
+        let left_out = 1 + 1000 - STACK_SHORT as u64;
+        assert_eq!((decoded.stack.len(), decoded.stack_left_out), (STACK_SHORT, left_out));
         assert_eq!(decoded.system_calls_left_out, 7 + 56);
         assert_eq!(diagnosis("main", 1, 1).into_json(10), None);
     }

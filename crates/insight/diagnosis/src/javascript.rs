@@ -172,25 +172,18 @@ mod tests {
         let debug = [
             "    at main (:30)\n    at <anonymous> (:45)\n\nCaused by:     at step (:39)\n    at main (:28)",
         ];
-        assert_eq!(
-            decoded(&debug),
-            ["-| main(- 30), <anonymous>(- 45)", "Caused by:| step(- 39), main(- 28)"]
-        );
+        let stacks = ["-| main(- 30), <anonymous>(- 45)", "Caused by:| step(- 39), main(- 28)"];
+        assert_eq!(decoded(&debug), stacks);
         let debug = ["one word", "    at f (a:1)", "other", "E: x\ny", "    at g (a:2)\n", "    at h (a:3)"];
         assert_eq!(decoded(&debug), ["-| f(a 1)", "E: x\ny| g(a 2), h(a 3)"]);
     }
 
     #[test]
     fn other_lines_are_no_stack() {
-        assert_eq!(
-            decoded(&["", "    at", "    at x", "  at f (a:1)", "we are at f (a:1)"]),
-            [] as [&str; 0]
-        );
-        // Invalid numbers.
-        assert_eq!(
-            decoded(&["    at f (a:0)\n    at g (a:99999999999)\n    at h (:+1)"]),
-            ["-| f(a:0 ), g(a:99999999999 ), h(:+1 )"]
-        );
+        let others = ["", "    at", "    at x", "  at f (a:1)", "we are at f (a:1)"];
+        assert_eq!(decoded(&others), [] as [&str; 0]);
+        let numbers = "    at f (a:0)\n    at g (a:99999999999)\n    at h (:+1)";
+        assert_eq!(decoded(&[numbers]), ["-| f(a:0 ), g(a:99999999999 ), h(:+1 )"]);
     }
 
     #[test]

@@ -165,10 +165,8 @@ mod tests {
         for caller in 0..1000 {
             // One caller has half of the cycles.
             let cycles = if caller == 7 { 100_000 } else { 100 };
-            profile.add(
-                &[code(1 << 20), code((1 << 16) + caller), code(64 * (caller % 5))],
-                Value::cycles(cycles),
-            );
+            let stack = [code(1 << 20), code((1 << 16) + caller), code(64 * (caller % 5))];
+            profile.add(&stack, Value::cycles(cycles));
         }
         let functions = by_function(&profile);
         let whole = profile.clone();
@@ -191,10 +189,8 @@ mod tests {
         for _ in 0..8 {
             for pc in 0..6400 {
                 cycles = (cycles * 25) % 101;
-                profile.add(
-                    &[Frame::Code { program, pc: 1 << 20 }, Frame::Code { program, pc }],
-                    Value::cycles(cycles),
-                );
+                let stack = [1 << 20, pc].map(|pc| Frame::Code { program, pc });
+                profile.add(&stack, Value::cycles(cycles));
             }
             profile.fold(1000, &[]);
         }

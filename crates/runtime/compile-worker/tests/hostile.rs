@@ -213,20 +213,14 @@ fn memory(table: &mut Table) {
         // Not r12, which is encoded differently.
         if register & 7 != 4 {
             let head = [rex(0, register), 0x89, operand(2, 0, register)];
-            table.add(
-                Why::Memory,
-                format!("store to the host's page by register {register}"),
-                &[&head, &place],
-            );
+            let name = format!("store to the host's page by register {register}");
+            table.add(Why::Memory, name, &[&head, &place]);
         }
     }
     for field in (0..size_of::<HostTable>()).step_by(8).skip(1) {
         let place = u32::try_from(HOST_TABLE_OFFSET + field).unwrap().to_le_bytes();
-        table.add(
-            Why::Memory,
-            format!("store to the host's page at {field}"),
-            &[&[0x48, 0x89, 0x88], &place],
-        );
+        let name = format!("store to the host's page at {field}");
+        table.add(Why::Memory, name, &[&[0x48, 0x89, 0x88], &place]);
     }
     let trap = [0x67, 0x0f, 0xb9, 0x80, 0x83, 0, 0, 0];
     table.add(Why::Memory, "a trap whose number is in four bytes, which are not read", &[&trap]);

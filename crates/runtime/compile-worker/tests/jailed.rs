@@ -21,20 +21,25 @@ fn pool() -> Pool {
     Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
+fn job(task: impl Into<CompileTask>, limits: CompileLimits) -> CompileJob {
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    CompileJob { options, task: task.into(), hints: antares_abi::Hints::default(), limits }
+}
+
 fn compile(
     pool: &Pool,
     elf: &[u8],
     task: impl Into<CompileTask>,
     limits: CompileLimits,
 ) -> Verdict<Compiled> {
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let elf = Sealed::new("elf", elf).unwrap();
-    pool.compile(
-        &CompileJob { options, task: task.into(), hints: antares_abi::Hints::default(), limits },
-        &elf,
-        Instant::now() + PATIENCE,
-    )
-    .unwrap()
+    pool.compile(&job(task, limits), &elf, Instant::now() + PATIENCE).unwrap()
+}
+
+/// A library by two children.
+fn compile_in_parts(pool: &Pool, elf: &[u8]) -> Compiled {
+    let (job, until) = (job(Stage::Library, CompileLimits::default()), Instant::now() + PATIENCE);
+    done(pool.compile_in_parts(&job, &Sealed::new("elf", elf).unwrap(), 2, until).unwrap())
 }
 
 #[track_caller]
@@ -71,35 +76,14 @@ fn a_library_in_parts_is_the_same_library() {
     elf.resize(300 << 10, 0);
     assert_eq!(parts_of(elf.len() as u64), 4);
     let whole = done(compile(&pool, &elf, Stage::Library, CompileLimits::default()));
-    let (options, limits) =
-        (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job =
-        CompileJob { options, task: Stage::Library.into(), hints: antares_abi::Hints::default(), limits };
-    let until = Instant::now() + PATIENCE;
-    let parts = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
+    let parts = compile_in_parts(&pool, &elf);
     let (CompileReport::Done(whole_summary), CompileReport::Done(summary)) = (&whole.report, &parts.report)
     else {
         panic!("{:?}, {:?}", whole.report, parts.report)
     };
     assert_eq!(parts.output.unwrap().digest(), whole.output.unwrap().digest());
-    assert_eq!(
-        (summary.sha256, summary.functions, summary.guest_code_bytes),
-        (whole_summary.sha256, whole_summary.functions, whole_summary.guest_code_bytes)
-    );
-}
-
-#[test]
-fn junk_in_parts_is_refused_once() {
-    let pool = pool();
-    let elf = vec![7; 200 << 10];
-    let (options, limits) =
-        (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job =
-        CompileJob { options, task: Stage::Library.into(), hints: antares_abi::Hints::default(), limits };
-    let until = Instant::now() + PATIENCE;
-    let compiled = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
-    assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
-    assert!(compiled.output.is_none());
+    let [whole, parts] = [whole_summary, summary].map(|it| (it.sha256, it.functions, it.guest_code_bytes));
+    assert_eq!(parts, whole);
 }
 
 #[test]
@@ -118,9 +102,12 @@ fn parts_that_are_none_do_not_link() {
 #[test]
 fn junk_is_refused() {
     let pool = pool();
-    let compiled = done(compile(&pool, b"junk", Stage::Library, CompileLimits::default()));
-    assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
-    assert!(compiled.output.is_none());
+    let whole = done(compile(&pool, b"junk", Stage::Library, CompileLimits::default()));
+    // In parts, once.
+    for compiled in [whole, compile_in_parts(&pool, &[7; 200 << 10])] {
+        assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
+        assert!(compiled.output.is_none());
+    }
 }
 
 #[test]

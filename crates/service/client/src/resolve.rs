@@ -253,10 +253,8 @@ mod tests {
         one.found[1] = vec!["127.0.0.2:1".parse().unwrap()];
         let resolved = one.look_up(&balance, false).await;
         assert_eq!((resolved.missing.len(), resolved.changed, resolved.is_whole), (1, Some(2), true));
-        assert_eq!(
-            names(&balance),
-            ["http://127.0.0.1:1 (127.0.0.1:1)", "http://nowhere.invalid:1 (127.0.0.2:1)"]
-        );
+        let expected = ["http://127.0.0.1:1 (127.0.0.1:1)", "http://nowhere.invalid:1 (127.0.0.2:1)"];
+        assert_eq!(names(&balance), expected);
     }
 
     #[tokio::test]

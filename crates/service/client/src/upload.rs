@@ -123,78 +123,53 @@ mod tests {
         offsets: Arc<Mutex<Vec<u64>>>,
     }
 
-    #[async_trait]
-    impl CompilerService for Breaking {
-        type GetArtifactStream = tokio_stream::Empty<Result<v1::GetArtifactResponse, Status>>;
-        type GetScriptStream = tokio_stream::Empty<Result<v1::GetScriptResponse, Status>>;
+    /// The service, without the calls that an upload does not make.
+    macro_rules! serve_uploads {
+        ($($call:ident($request:ident) -> $answer:ty,)+) => {
+            #[async_trait]
+            impl CompilerService for Breaking {
+                type GetArtifactStream = tokio_stream::Empty<Result<v1::GetArtifactResponse, Status>>;
+                type GetScriptStream = tokio_stream::Empty<Result<v1::GetScriptResponse, Status>>;
 
-        async fn upload(
-            &self,
-            request: Request<Streaming<UploadRequest>>,
-        ) -> Result<Response<UploadResponse>, Status> {
-            let first = request.into_inner().message().await?.and_then(|first| first.part);
-            let Some(Part::Header(header)) = first else { return Err(Status::data_loss("no header")) };
-            self.offsets.lock().unwrap().push(header.offset);
-            match self.code {
-                Some(code) if header.offset < 2 => Err(Status::new(code, "broken off")),
-                _ => Ok(Response::new(UploadResponse::default())),
+                async fn upload(
+                    &self,
+                    request: Request<Streaming<UploadRequest>>,
+                ) -> Result<Response<UploadResponse>, Status> {
+                    let first = request.into_inner().message().await?.and_then(|first| first.part);
+                    let Some(Part::Header(header)) = first else { return Err(Status::data_loss("no header")) };
+                    self.offsets.lock().unwrap().push(header.offset);
+                    match self.code {
+                        Some(code) if header.offset < 2 => Err(Status::new(code, "broken off")),
+                        _ => Ok(Response::new(UploadResponse::default())),
+                    }
+                }
+
+                async fn query_upload(
+                    &self,
+                    _: Request<QueryUploadRequest>,
+                ) -> Result<Response<v1::QueryUploadResponse>, Status> {
+                    let received_bytes = self.received.lock().unwrap().pop();
+                    let received_bytes = received_bytes.ok_or_else(|| Status::unimplemented("no more"))?;
+                    let answer =
+                        v1::QueryUploadResponse { received_bytes, size_bytes: 4, ..Default::default() };
+                    Ok(Response::new(answer))
+                }
+
+                $(async fn $call(&self, _: Request<v1::$request>) -> Result<Response<$answer>, Status> {
+                    Err(Status::unimplemented(""))
+                })+
             }
-        }
+        };
+    }
 
-        async fn query_upload(
-            &self,
-            _: Request<QueryUploadRequest>,
-        ) -> Result<Response<v1::QueryUploadResponse>, Status> {
-            let received_bytes = self.received.lock().unwrap().pop();
-            let received_bytes = received_bytes.ok_or_else(|| Status::unimplemented("no more"))?;
-            Ok(Response::new(v1::QueryUploadResponse { received_bytes, size_bytes: 4, ..Default::default() }))
-        }
-
-        async fn find_missing(
-            &self,
-            _: Request<v1::FindMissingRequest>,
-        ) -> Result<Response<v1::FindMissingResponse>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn compile(
-            &self,
-            _: Request<v1::CompileRequest>,
-        ) -> Result<Response<v1::CompileResponse>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn get_artifact(
-            &self,
-            _: Request<v1::GetArtifactRequest>,
-        ) -> Result<Response<Self::GetArtifactStream>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn explain_artifact(
-            &self,
-            _: Request<v1::ExplainArtifactRequest>,
-        ) -> Result<Response<v1::ExplainArtifactResponse>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn get_script(
-            &self,
-            _: Request<v1::GetScriptRequest>,
-        ) -> Result<Response<Self::GetScriptStream>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn learn(&self, _: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
-            Err(Status::unimplemented(""))
-        }
-
-        async fn get_capabilities(
-            &self,
-            _: Request<v1::GetCompilerCapabilitiesRequest>,
-        ) -> Result<Response<v1::CompilerCapabilities>, Status> {
-            Err(Status::unimplemented(""))
-        }
+    serve_uploads! {
+        find_missing(FindMissingRequest) -> v1::FindMissingResponse,
+        compile(CompileRequest) -> v1::CompileResponse,
+        get_artifact(GetArtifactRequest) -> Self::GetArtifactStream,
+        explain_artifact(ExplainArtifactRequest) -> v1::ExplainArtifactResponse,
+        get_script(GetScriptRequest) -> Self::GetScriptStream,
+        learn(LearnRequest) -> v1::LearnResponse,
+        get_capabilities(GetCompilerCapabilitiesRequest) -> v1::CompilerCapabilities,
     }
 
     /// Result of an upload of four bytes to `service`, and the offsets of its attempts.

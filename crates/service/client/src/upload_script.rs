@@ -116,13 +116,9 @@ mod tests {
     use super::*;
     use crate::status::reported;
 
-    /// How calls name their script on a server that lacks `reason` until it got `naming`, and their result.
-    async fn calls(reason: &str, upload: Result<Naming, Status>) -> (Vec<Naming>, Result<(), String>) {
-        calls_of(1, reason, upload).await
-    }
-
-    /// The same for a server that lacks it for the first `lacking` calls.
-    async fn calls_of(
+    /// How calls name their script on a server that lacks `reason` for the first `lacking` calls, or until it got
+    /// `upload`, and their result.
+    async fn calls(
         lacking: usize,
         reason: &str,
         upload: Result<Naming, Status>,
@@ -141,14 +137,14 @@ mod tests {
     #[tokio::test]
     async fn what_a_server_lacks_is_brought_and_asked_for_once_more() {
         use Naming::{Digest, Inline};
-        assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Digest)).await, (vec![Digest, Digest], Ok(())));
-        assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Inline)).await, (vec![Digest, Inline], Ok(())));
-        assert_eq!(calls("SOURCE_UNAVAILABLE", Ok(Digest)).await, (vec![Digest, Inline], Ok(())));
-        let lost = calls_of(2, "SCRIPT_NOT_FOUND", Ok(Digest)).await;
+        assert_eq!(calls(1, "SCRIPT_NOT_FOUND", Ok(Digest)).await, (vec![Digest, Digest], Ok(())));
+        assert_eq!(calls(1, "SCRIPT_NOT_FOUND", Ok(Inline)).await, (vec![Digest, Inline], Ok(())));
+        assert_eq!(calls(1, "SOURCE_UNAVAILABLE", Ok(Digest)).await, (vec![Digest, Inline], Ok(())));
+        let lost = calls(2, "SCRIPT_NOT_FOUND", Ok(Digest)).await;
         assert_eq!(lost, (vec![Digest, Digest, Inline], Ok(())));
-        let full = calls("SCRIPT_NOT_FOUND", Err(Status::resource_exhausted("full"))).await;
+        let full = calls(1, "SCRIPT_NOT_FOUND", Err(Status::resource_exhausted("full"))).await;
         assert_eq!(full, (vec![Digest], Err("full".to_owned())));
-        let busy = calls("WORKERS_BUSY", Ok(Digest)).await;
+        let busy = calls(1, "WORKERS_BUSY", Ok(Digest)).await;
         assert_eq!(busy, (vec![Digest], Err("particulars".to_owned())), "it lacks nothing");
     }
 }

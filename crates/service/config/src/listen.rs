@@ -200,20 +200,9 @@ mod tests {
         for right in ["https://a.example", "http://[::1]:3000"] {
             assert_eq!(origin_of(right).unwrap(), right);
         }
-        for wrong in [
-            "*",
-            "null",
-            "",
-            "a.example",
-            "https://a.example/",
-            "https://A.example",
-            "https://a.example:443",
-            "http://a.example:80",
-            "ftp://a.example",
-            "https://u@a.example",
-            "https://*.example/x",
-            "https://a.example?x",
-        ] {
+        let wrong = "* null a.example https://a.example/ https://A.example https://a.example:443 http://a.example:80 \
+                     ftp://a.example https://u@a.example https://*.example/x https://a.example?x";
+        for wrong in wrong.split(' ').chain([""]) {
             assert_eq!(origin_of(wrong), None, "{wrong}");
         }
     }

@@ -377,10 +377,7 @@ mod tests {
         auditor.flush();
         assert_eq!(lines(&path)[0]["what"], "one\n\"two\"");
         std::fs::rename(&path, folder.path().join("old")).unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
-        while !path.exists() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(20));
-        }
+        until("there is a new file", || path.exists());
         say(&auditor, "three");
         auditor.flush();
         assert_eq!(lines(&path)[0]["what"], "three");
@@ -441,11 +438,7 @@ mod tests {
         let auditor = auditor(Path::new("/dev/full"), true);
         assert!(auditor.is_well());
         say(&auditor, "lost");
-        let end = Instant::now() + Duration::from_secs(60);
-        while auditor.is_well() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(20));
-        }
-        assert!(!auditor.is_well());
+        until("the loss is reported", || !auditor.is_well());
         // No call waits for it.
         (0..2 * WAITING_MAX).for_each(|_| say(&auditor, "more"));
         assert!(auditor.lost_total.get() >= WAITING_MAX as u64);

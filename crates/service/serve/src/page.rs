@@ -152,43 +152,15 @@ mod tests {
 
     #[test]
     fn names_of_strangers_are_refused() {
-        for host in [
-            "localhost",
-            "LOCALHOST:9464",
-            "localhost.",
-            "a.localhost:1",
-            "127.0.0.1",
-            "127.0.0.1:9464",
-            "[::1]:9464",
-            "[fe80::1]",
-            "10.0.0.7:80",
-            "antares.example",
-            "Antares.Example:9464",
-            "antares.example.",
-        ] {
+        let taken = "localhost LOCALHOST:9464 localhost. a.localhost:1 127.0.0.1 127.0.0.1:9464 [::1]:9464 \
+                     [fe80::1] 10.0.0.7:80 antares.example Antares.Example:9464 antares.example.";
+        for host in taken.split(' ') {
             assert!(takes(&[host], "/"), "{host}");
         }
-        for host in [
-            "",
-            "evil.test",
-            "evil.test:9464",
-            "localhost.evil.test",
-            "127.0.0.1.evil.test",
-            "xlocalhost",
-            "antares.example.evil.test",
-            "evil-antares.example",
-            "x@localhost",
-            "localhost@evil.test",
-            "[::1",
-            "localhost evil",
-            "evil.test/localhost",
-            "127.1",
-            "0x7f000001",
-            "2130706433",
-            "..",
-            "localhost..",
-            "\u{e4}",
-        ] {
+        let refused = "evil.test evil.test:9464 localhost.evil.test 127.0.0.1.evil.test xlocalhost \
+                       antares.example.evil.test evil-antares.example x@localhost localhost@evil.test [::1 \
+                       evil.test/localhost 127.1 0x7f000001 2130706433 .. localhost.. \u{e4}";
+        for host in refused.split(' ').chain(["", "localhost evil"]) {
             assert!(!takes(&[host], "/"), "{host}");
         }
         assert!(!takes(&[], "/") && !takes(&["localhost", "localhost"], "/"));

@@ -260,9 +260,8 @@ mod tests {
         let (first, mut given_up) = endless(&flights, OnDrop::EndsAlone);
         let (second, _) = endless(&flights, OnDrop::EndsAlone);
         let (mut first, mut second) = (Box::pin(first), Box::pin(second));
-        assert!(
-            futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending()
-        );
+        assert!(futures_util::poll!(&mut first).is_pending());
+        assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
         tokio::task::yield_now().await;
         assert!(given_up.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));

@@ -447,10 +447,8 @@ mod tests {
     fn labels_are_the_names_of_the_codes() {
         for number in 0..=16 {
             let label = code_label(Code::from_i32(number));
-            assert_eq!(
-                label.replace('_', "").to_lowercase(),
-                format!("{:?}", Code::from_i32(number)).to_lowercase()
-            );
+            let name = format!("{:?}", Code::from_i32(number)).to_lowercase();
+            assert_eq!(label.replace('_', "").to_lowercase(), name);
         }
     }
 }

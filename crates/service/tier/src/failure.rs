@@ -243,6 +243,8 @@ mod tests {
 
     #[test]
     fn what_stores_say_has_a_kind() {
+        use FailureKind::OtherRegion;
+
         for (is_404, text, kind) in [
             (true, "404 Not Found: <Error><Code>NoSuchKey</Code></Error>", None),
             (true, "404 Not Found: ", None),
@@ -251,12 +253,8 @@ mod tests {
             (true, "404 Not Found: <!DOCTYPE html><title>", Some(FailureKind::NoStore)),
             (false, "400: <Error><Code>ExpiredToken</Code></Error>", Some(FailureKind::Refused)),
             (false, "403: <Code>RequestTimeTooSkewed</Code>", Some(FailureKind::ClockSkew)),
-            (false, "400: <Code>AuthorizationHeaderMalformed</Code>", Some(FailureKind::OtherRegion)),
-            (
-                false,
-                "this normally indicates an incorrectly configured region",
-                Some(FailureKind::OtherRegion),
-            ),
+            (false, "400: <Code>AuthorizationHeaderMalformed</Code>", Some(OtherRegion)),
+            (false, "this normally indicates an incorrectly configured region", Some(OtherRegion)),
             (false, "non-2xx status code: 503: <Code>SlowDown</Code>", Some(FailureKind::Throttled)),
             (false, "non-2xx status code: 500: oh", Some(FailureKind::ServerError)),
             (false, "whatever", Some(FailureKind::Other)),

@@ -149,18 +149,9 @@ mod tests {
         assert_eq!(parts("s3://bucket"), Some(("s3", "bucket", "")));
         assert_eq!(parts("gs://bucket/a/b"), Some(("gs", "bucket", "a/b")));
         assert_eq!(parts("az://c/p/"), Some(("az", "c", "p/")));
-        for wrong in [
-            "",
-            "s3:/b",
-            "s3://",
-            "s3:///p",
-            "http://h/p",
-            "file:///folder",
-            "s3://b?x=1",
-            "s3://u@b/p",
-            "s3://b/../c",
-            "s3://b/%2e%2e",
-        ] {
+        let wrong =
+            "s3:/b s3:// s3:///p http://h/p file:///folder s3://b?x=1 s3://u@b/p s3://b/../c s3://b/%2e%2e";
+        for wrong in wrong.split(' ').chain([""]) {
             assert!(StoreLocation::check(wrong).is_err(), "{wrong}");
         }
     }

@@ -25,6 +25,11 @@ fn patient() -> SharedConfig {
     SharedConfig { get_time_max: PATIENCE, put_time_max: PATIENCE, ..SharedConfig::default() }
 }
 
+/// A tier in the bucket of the server at this URL.
+fn at(url: &str) -> Shared {
+    Shared::open(StoreLocation::s3_at(url, "bucket").unwrap(), patient())
+}
+
 fn counted(shared: &Shared, kind: FailureKind) -> u64 {
     shared.stats().failures[kind as usize]
 }
@@ -58,21 +63,17 @@ async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
     ] {
         let (what, response): (_, Response) = (format!("{response:?}"), response);
         assert!(docs.contains(&format!("| `{}` | Antares", kind.into_str())), "{what}");
-        let place = StoreLocation::s3_at(&server(move |_| response.clone()), "bucket").unwrap();
-        let shared = Shared::open(place, patient());
+        let shared = at(&server(move |_| response.clone()));
         let got = shared.get(Space::Script, [1; 32]).await;
         assert!(matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind), "{what}: {got:?}");
         let stats = shared.stats();
         assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{what}");
     }
-    let place = StoreLocation::s3_at(&server(|_| (404, code("NoSuchKey"))), "bucket").unwrap();
-    let shared = Shared::open(place, patient());
+    let shared = at(&server(|_| (404, code("NoSuchKey"))));
     assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None), "that is a miss");
     // The listener is closed: the port is unused.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let place = StoreLocation::s3_at(&format!("http://{gone}"), "bucket").unwrap();
-    let shared = Shared::open(place, patient());
-    let got = shared.get(Space::Script, [1; 32]).await;
+    let got = at(&format!("http://{gone}")).get(Space::Script, [1; 32]).await;
     assert!(matches!(got, Err(TierError::Failed { kind: FailureKind::Unreachable, .. })), "{got:?}");
 }
 
@@ -93,14 +94,12 @@ async fn lists_end_whatever_answers() {
     };
     let html = |_: &Request| (200, "<html><body>Sign in first</body></html>".to_owned());
     for address in [server(repeats), server(html)] {
-        let shared = Shared::open(StoreLocation::s3_at(&address, "bucket").unwrap(), patient());
-        let listed = shared.list(Space::Script, |_| true).await;
+        let listed = at(&address).list(Space::Script, |_| true).await;
         assert!(matches!(listed, Err(TierError::Failed { kind: FailureKind::NoStore, .. })), "{listed:?}");
     }
     assert_eq!(pages.load(Relaxed), 3, "two tokens, and the first one once more");
     let empty = server(|_| (200, "<ListBucketResult></ListBucketResult>".to_owned()));
-    let shared = Shared::open(StoreLocation::s3_at(&empty, "bucket").unwrap(), patient());
-    assert_eq!(shared.list(Space::Script, |_| true).await, Ok(()));
+    assert_eq!(at(&empty).list(Space::Script, |_| true).await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -222,11 +222,8 @@ mod tests {
         let other = BARE.replacen('{', &format!("{{\"hash\":\"0x{}\",", "22".repeat(32)), 1);
         assert!(wrong(&other).contains("but the file says 0x2222"), "{}", wrong(&other));
         let number = format!("{{\"transaction\":{}}}", BARE.replace("\"since\":\"0x0\"", "\"since\":0"));
-        assert!(
-            wrong(&number).starts_with("transaction.inputs[0].since: invalid type"),
-            "{}",
-            wrong(&number)
-        );
+        let number = wrong(&number);
+        assert!(number.starts_with("transaction.inputs[0].since: invalid type"), "{number}");
         for mock in ["{\"mock_info\":{},\"tx\":{}}", "{ \n\"mock_info\": {", "{\"tx\":{},\"mock_info\":{}}"] {
             assert!(wrong(mock).contains("has its cells already"));
         }
@@ -244,6 +241,8 @@ mod tests {
     /// `JSON.stringify` of @ckb-lumos/helpers 0.23.0.
     #[test]
     fn wallets_forms_are_the_same_transaction() {
+        use BareFormat::{Ccc, Lumos, Node};
+
         let hash = format!("0x{}", "11".repeat(32));
         let camel = |text: &str| text.replace('%', &hash);
         let script = r#"{"codeHash":"%","hashType":"type","args":"0x01"}"#;
@@ -262,44 +261,28 @@ mod tests {
             r#"{{"cellProvider":null,{dep}"headerDeps":["%"],"inputs":[{cell}],"outputs":[{cell}],"witnesses":["0x"],
             "fixedEntries":[],"signingEntries":[],"inputSinces":{{"0":"0x5"}}}}"#
         ));
+        let hashed = lumos.replace("\"version\"", &format!("\"hash\":\"{hash}\",\"version\""));
         let read = |text: &str, format| {
             BareTransaction::read_as(text.as_bytes(), format)
                 .map(|read| (read.0.hash(), read.0.witness_hash()))
                 .map_err(|error| error.to_string())
         };
-        let first = read(&lumos, BareFormat::Lumos).unwrap();
-        for (text, format) in [
-            (&lumos, BareFormat::Ccc),
-            (&ccc, BareFormat::Ccc),
-            (&decimal, BareFormat::Ccc),
-            (&skeleton, BareFormat::Lumos),
-        ] {
+        let first = read(&lumos, Lumos).unwrap();
+        for (text, format) in [(&lumos, Ccc), (&ccc, Ccc), (&decimal, Ccc), (&skeleton, Lumos)] {
             assert_eq!(read(text, format).as_ref(), Ok(&first), "{text}");
         }
         for (text, format, reported) in [
-            (BARE, BareFormat::Ccc, "cell_deps: nodes write this key"),
-            (&lumos, BareFormat::Node, "TRANSACTION_FORMAT_CCC"),
-            (&ccc, BareFormat::Lumos, "unknown field `cellOutput`"),
-            (
-                &skeleton.replace("{\"0\":", "{\"1\":"),
-                BareFormat::Lumos,
-                "inputSinces.1: there is no such input",
-            ),
-            (
-                &skeleton.replace("\"inputs\":[", "\"inputs\":{},\"x\":["),
-                BareFormat::Lumos,
-                "inputs: a skeleton has",
-            ),
-            (&decimal, BareFormat::Lumos, "inputs[0].since: Lumos writes numbers as hex"),
-            (&lumos.replace("0x64", "0100"), BareFormat::Ccc, "outputs[0].capacity: this is no number"),
-            (&lumos.replace("0x64", "0x"), BareFormat::Ccc, "outputs[0].capacity: "),
-            (&lumos.replace("\"since\"", "\"sinse\""), BareFormat::Ccc, "unknown field `sinse`"),
-            (&lumos.replace("\"depGroup\"", "1"), BareFormat::Ccc, "cellDeps[0].depType: invalid type"),
-            (
-                &lumos.replace("\"version\"", &format!("\"hash\":\"{hash}\",\"version\"")),
-                BareFormat::Ccc,
-                "has the hash",
-            ),
+            (BARE, Ccc, "cell_deps: nodes write this key"),
+            (&lumos, Node, "TRANSACTION_FORMAT_CCC"),
+            (&ccc, Lumos, "unknown field `cellOutput`"),
+            (&skeleton.replace("{\"0\":", "{\"1\":"), Lumos, "inputSinces.1: there is no such input"),
+            (&skeleton.replace("\"inputs\":[", "\"inputs\":{},\"x\":["), Lumos, "inputs: a skeleton has"),
+            (&decimal, Lumos, "inputs[0].since: Lumos writes numbers as hex"),
+            (&lumos.replace("0x64", "0100"), Ccc, "outputs[0].capacity: this is no number"),
+            (&lumos.replace("0x64", "0x"), Ccc, "outputs[0].capacity: "),
+            (&lumos.replace("\"since\"", "\"sinse\""), Ccc, "unknown field `sinse`"),
+            (&lumos.replace("\"depGroup\"", "1"), Ccc, "cellDeps[0].depType: invalid type"),
+            (&hashed, Ccc, "has the hash"),
         ] {
             let problem = read(text, format).unwrap_err();
             assert!(problem.contains(reported), "{problem}: {text}");

@@ -58,6 +58,13 @@ fn spending(chain: &mut Chain) -> TransactionView {
     transaction
 }
 
+/// A chain with the same transaction.
+fn spent() -> (Chain, TransactionView) {
+    let mut chain = Chain::new();
+    let transaction = spending(&mut chain);
+    (chain, transaction)
+}
+
 #[tokio::test]
 async fn what_a_node_tells_is_what_its_chain_has() {
     let mut chain = Chain::new();
@@ -70,10 +77,8 @@ async fn what_a_node_tells_is_what_its_chain_has() {
     let rules = node.rules().await.unwrap();
     assert_eq!((rules.chain.as_str(), rules.vm_1_epoch, rules.vm_2_epoch), ("ckb_test", Some(3), None));
     let found = node.transaction(&hash(transaction.hash())).await.unwrap();
-    assert_eq!(
-        (found.transaction.data().as_slice(), found.cycles),
-        (transaction.data().as_slice(), Some(1234))
-    );
+    assert_eq!(found.transaction.data().as_slice(), transaction.data().as_slice());
+    assert_eq!(found.cycles, Some(1234));
     let TransactionState::Committed(place) = found.state else { panic!("{:?}", found.state) };
     assert_eq!(place.number, Some(chain.tip()));
     let block = node.block(&place.block_hash).await.unwrap().unwrap();
@@ -94,9 +99,9 @@ async fn what_a_node_tells_is_what_its_chain_has() {
 
 #[tokio::test]
 async fn answers_in_json_are_taken_as_those_in_molecule() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let tip = chain.blocks().last().unwrap().clone();
+    let lied = tip.clone();
     let extended = chain.block(3).unwrap().clone();
     let server = TestNode::start(chain);
     // Like a node that does not support the first verbosity level.
@@ -107,19 +112,13 @@ async fn answers_in_json_are_taken_as_those_in_molecule() {
             "get_transaction" if params[1] == "0x0" && params[0] == text(&hash(transaction.hash())) => {
                 result["transaction"] = json!(ckb_jsonrpc_types::TransactionView::from(transaction.clone()));
             }
-            "get_header" => *result = json!(ckb_jsonrpc_types::HeaderView::from(tip.header())),
-            "get_block" => result["block"] = json_of(&tip),
+            "get_header" => *result = json!(ckb_jsonrpc_types::HeaderView::from(lied.header())),
+            "get_block" => result["block"] = json_of(&lied),
             "get_block_by_number" => result["block"] = json_of(&extended),
             _ => {}
         }
     });
     let node = client(&server);
-    let chain = {
-        let mut chain = Chain::new();
-        spending(&mut chain);
-        chain
-    };
-    let tip = chain.blocks().last().unwrap();
     let wanted = hash(tip.transactions()[1].hash());
     assert_eq!(hash(node.transaction(&wanted).await.unwrap().transaction.hash()), wanted);
     assert_eq!(node.headers(&[hash(tip.hash())]).await.unwrap()[0].hash(), tip.hash());
@@ -129,8 +128,7 @@ async fn answers_in_json_are_taken_as_those_in_molecule() {
 
 #[tokio::test]
 async fn all_that_scripts_may_look_at_is_had() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let server = TestNode::start(chain.clone());
     let resolved = client(&server).resolve(&transaction).await.unwrap();
     let info = &resolved.mock.mock_info;
@@ -162,6 +160,12 @@ async fn caught(
     }
 }
 
+/// Asserts that an error begins like this and has these parts.
+#[track_caller]
+fn assert_said(said: &str, begin: &str, parts: &[&str]) {
+    assert!(said.starts_with(begin) && parts.iter().all(|part| said.contains(part)), "{said}");
+}
+
 /// `digits` with another last byte.
 fn changed(digits: &Value) -> Value {
     let text = digits.as_str().unwrap();
@@ -171,8 +175,7 @@ fn changed(digits: &Value) -> Value {
 
 #[tokio::test]
 async fn a_node_that_lies_about_cells_is_caught_with_the_place() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let made = hash(transaction.inputs().get(0).unwrap().previous_output().tx_hash());
     let group = hash(transaction.cell_deps().get(0).unwrap().out_point().tx_hash());
     let other = chain.find(&group).unwrap().0;
@@ -182,10 +185,9 @@ async fn a_node_that_lies_about_cells_is_caught_with_the_place() {
             result["transaction"] = json!(ckb_jsonrpc_types::JsonBytes::from_bytes(other.data().as_bytes()));
         }
     });
-    let said = said.await;
+    let other = "gives something else than it was asked for: get_transaction(0x";
     let place = "tx.inputs[0].previous_output: http://127.0.0.1:";
-    assert!(said.starts_with(place) && said.contains(&text(&made)) && said.contains(&text(&group)), "{said}");
-    assert!(said.contains("gives something else than it was asked for: get_transaction(0x"), "{said}");
+    assert_said(&said.await, place, &[&text(&made), &text(&group), other]);
     // Data of a group member: a byte in the middle of its transaction.
     let of = text(&made);
     let said = caught(&chain, &transaction, move |method, params, result| {
@@ -203,33 +205,26 @@ async fn a_node_that_lies_about_cells_is_caught_with_the_place() {
             result["tx_status"] = json!({ "status": "rejected", "reason": "because" });
         }
     });
-    let said = said.await;
-    assert!(said.starts_with("tx.cell_deps[0].out_point: "), "{said}");
-    assert!(said.ends_with("the node does not know it (rejected: because)"), "{said}");
+    let unknown = "the node does not know it (rejected: because)";
+    assert_said(&said.await, "tx.cell_deps[0].out_point: ", &[unknown]);
 }
 
 #[tokio::test]
 async fn a_node_that_lies_about_headers_and_blocks_is_caught() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let said = caught(&chain, &transaction, |method, _, result| {
         if method == "get_header" {
             *result = changed(result);
         }
     });
-    let said = said.await;
-    assert!(
-        said.starts_with("tx.header_deps[0]: ") && said.contains("it is a header with the hash"),
-        "{said}"
-    );
+    assert_said(&said.await, "tx.header_deps[0]: ", &["it is a header with the hash"]);
     // The header's extension.
     let said = caught(&chain, &transaction, |method, _, result| {
         if method == "get_block" {
             result["block"] = changed(&result["block"]);
         }
     });
-    let said = said.await;
-    assert!(said.contains("its header has the extra_hash 0x"), "{said}");
+    assert_said(&said.await, "", &["its header has the extra_hash 0x"]);
     // The block that created a cell: relevant with header deps.
     let (first, last) = (chain.block(0).unwrap().hash(), hash(chain.blocks().last().unwrap().hash()));
     for wrong in [hash(first), last] {
@@ -256,8 +251,7 @@ async fn a_node_that_lies_about_headers_and_blocks_is_caught() {
 
 #[tokio::test]
 async fn a_node_that_lies_about_a_block_is_caught() {
-    let mut chain = Chain::new();
-    spending(&mut chain);
+    let (chain, _) = spent();
     let tip = chain.tip();
     let server = TestNode::start(chain.clone());
     let node = client(&server);
@@ -278,18 +272,14 @@ async fn a_node_that_lies_about_a_block_is_caught() {
         *result = json!({ "block": bytes, "cycles": [] });
     });
     let said = node.block_at(tip).await.unwrap_err().to_string();
-    assert!(
-        said.ends_with("it is block 1") && said.contains(&format!("get_block_by_number({tip:#x})")),
-        "{said}"
-    );
+    assert_said(&said, "", &["it is block 1", &format!("get_block_by_number({tip:#x})")]);
     let said = node.block(&hash(chain.block(tip).unwrap().hash())).await.unwrap_err().to_string();
     assert!(said.contains("it is a block with the hash 0x"), "{said}");
 }
 
 #[tokio::test]
 async fn live_cells_have_the_data_of_their_hash() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let server = TestNode::start(chain);
     server.lie(|_, _, result| result["cell"]["data"]["content"] = json!("0x00"));
     let said = client(&server).live_cell(&OutPoint::new(transaction.hash(), 0)).await.unwrap_err();
@@ -331,10 +321,8 @@ async fn what_breaks_is_asked_for_again() {
     for body in ["[]", "{}", "{\"id\":7,\"result\":\"0x1\"}", "{\"id\":0,\"result\":7}"] {
         server.fail([Fault::Body(body.to_owned())]);
         let said = node.tip().await.unwrap_err();
-        assert!(
-            matches!(&said, NodeError::Senseless { method: "get_tip_block_number", .. }),
-            "{body}: {said}"
-        );
+        let is_senseless = matches!(&said, NodeError::Senseless { method: "get_tip_block_number", .. });
+        assert!(is_senseless, "{body}: {said}");
     }
     server.fail([Fault::Body(
         json!({ "id": 0, "error": { "code": -1, "message": "x".repeat(10_000) } }).to_string(),
@@ -403,8 +391,7 @@ async fn batches_are_what_the_node_takes() {
 
 #[tokio::test]
 async fn what_was_had_is_not_asked_for_again() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let server = TestNode::start(chain);
     let folder = std::env::temp_dir().join(format!("antares-node-{}", std::process::id()));
     let options = NodeOptions { folder: Some(folder.clone()), ..options() };
@@ -414,10 +401,8 @@ async fn what_was_had_is_not_asked_for_again() {
     assert_eq!(again().resolve(&transaction).await.unwrap().to_json(), first);
     // Positions of transactions and their proofs may change.
     let calls = server.take_calls();
-    assert!(
-        calls.iter().all(|it| ["get_transaction", "get_transaction_proof"].contains(&&**it)),
-        "{calls:?}"
-    );
+    let may_change = ["get_transaction", "get_transaction_proof"];
+    assert!(calls.iter().all(|it| may_change.contains(&&**it)), "{calls:?}");
     server.lie(|method, params, _| assert!(method != "get_transaction" || params[1] == "0x1"));
     again().resolve(&transaction).await.unwrap();
     server.be_honest();
@@ -440,15 +425,13 @@ async fn what_was_had_is_not_asked_for_again() {
 
 #[tokio::test]
 async fn what_does_not_fit_is_reported_with_its_place() {
-    let mut chain = Chain::new();
-    let transaction = spending(&mut chain);
+    let (chain, transaction) = spent();
     let server = TestNode::start(chain.clone());
     let node = client(&server);
     let made = transaction.inputs().get(0).unwrap().previous_output().tx_hash();
     let spending = |index: u32| {
-        transaction
-            .as_advanced_builder()
-            .set_inputs(vec![CellInput::new(OutPoint::new(made.clone(), index), 0)])
+        let input = CellInput::new(OutPoint::new(made.clone(), index), 0);
+        transaction.as_advanced_builder().set_inputs(vec![input])
     };
     let said = node.resolve(&spending(9).build()).await.err().unwrap();
     assert!(matches!(&said, ResolveError::NoSuchOutput { outputs: 2, index: 9, .. }), "{said}");

@@ -232,10 +232,8 @@ mod tests {
         assert_eq!(held(&other), ["1", "22", "333"].map(Bytes::from_static_str));
         assert_eq!(other.input_data_hash(0), data_hash(b"22"));
         assert_eq!(other.dep_data_hash(0), mock.dep_data_hash(0));
-        assert_eq!(
-            Mock::from_json(&other.to_json()).unwrap().as_ckb().tx.as_slice(),
-            other.as_ckb().tx.as_slice()
-        );
+        let again = Mock::from_json(&other.to_json()).unwrap();
+        assert_eq!(again.as_ckb().tx.as_slice(), other.as_ckb().tx.as_slice());
         assert_eq!(names.map(|name| name.to_string())[2], "input.0.lock.args");
         assert_eq!(mock.field(FieldName::OutputData(0)), None);
         for text in ["witness", "witness.x", "input.0", "output.0.type", "witness.0.data"] {

@@ -360,10 +360,8 @@ mod tests {
         refused("\n  \"ü{{ data none }}", "line 2, column 5: cannot read ");
         refused("{{ data . }}", "line 1, column 1: cannot read ");
         refused("{{ def_type t }}\n{{ def_type t }}", "line 2, column 1: the type \"t\" is defined already");
-        refused(
-            "{{ ref_type t }}",
-            "line 1, column 1: the type \"t\" is not defined; define it with {{ def_type t }}",
-        );
+        let undefined = "line 1, column 1: the type \"t\" is not defined; define it with {{ def_type t }}";
+        refused("{{ ref_type t }}", undefined);
         refused("{{ dta a b }}", "line 1, column 1: there is no placeholder \"dta\"");
         refused("{{ data /dev/zero }}", "line 1, column 1: /dev/zero is longer than 32505856 bytes");
         refused(&"{{data a b}}".repeat(4097), "line 1, column 49153: more than 4096 placeholders");

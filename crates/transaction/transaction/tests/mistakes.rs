@@ -110,12 +110,8 @@ fn a_bare_transaction_names_what_is_missing() {
 fn what_is_meant_for_another_key_is_reported_and_notes_are_not() {
     let with = |pointer: &str, key: &str| {
         let mut value = good();
-        value
-            .pointer_mut(pointer)
-            .unwrap()
-            .as_object_mut()
-            .unwrap()
-            .insert(key.to_owned(), json!({ "header_": 1 }));
+        let object = value.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
+        object.insert(key.to_owned(), json!({ "header_": 1 }));
         read(&value).err().map(|error| error.to_string())
     };
     for (pointer, key) in
@@ -130,63 +126,47 @@ fn what_is_meant_for_another_key_is_reported_and_notes_are_not() {
     assert!(with("/mock_info", "extension").unwrap().starts_with("mock_info.extension: "));
 }
 
-/// A value at a pointer (`None` removes the key), and parts of the expected message.
-const VALUES: [(&str, Option<&str>, &str); 38] = [
-    ("/tx/inputs/0/since", Some("1"), "`1`: numbers are texts of hexadecimal digits here"),
-    ("/tx/inputs/0/since", Some("1.5"), "a number stands where text is needed"),
-    ("/tx/inputs/0/since", Some("true"), "true or false stands where text is needed"),
-    ("/tx/inputs/0/since", Some("null"), "null stands where a value is needed"),
-    ("/tx/inputs/0/since", Some("\"10\""), "without `0x` prefix: numbers are texts of hexadecimal digits"),
-    ("/tx/inputs/0/since", Some("\"0x01\""), "with redundant leading zeros"),
-    ("/tx/inputs/0/since", Some("\"0xzz\""), "invalid digit found"),
-    ("/tx/inputs/0/since", None, "the key `since` is missing"),
-    ("/tx/version", Some("\"1\""), "numbers are texts of hexadecimal digits"),
-    ("/tx/version", None, "the key `version` is missing"),
-    ("/tx/witnesses", None, "the key `witnesses` is missing"),
-    ("/tx/witnesses/0", Some("\"0102\""), "the digits do not begin with 0x: \"0102\": write 0x in front"),
-    ("/tx/witnesses/0", Some("\"0x123\""), "an odd number of hexadecimal digits: 3"),
-    ("/tx/witnesses/0", Some("\"0xgg\""), "a character is no hexadecimal digit"),
-    ("/tx/witnesses/0", Some("\"0x{{ data lock\""), "only `antares` fills in placeholders"),
-    ("/tx/witnesses/0", Some("5"), "numbers are texts"),
-    ("/tx/witnesses/0", Some("[]"), "a list stands where text is needed"),
-    ("/tx/witnesses", Some("\"0x\""), "text stands where a list is needed"),
-    (
-        "/tx/outputs_data/0",
-        Some("\"7f454c46020101000000000000000000020000f30001000000\""),
-        "7f454c46020101000000000000000000020000f…",
-    ),
-    ("/tx/outputs/0", Some("{}"), "the key `"),
-    ("/tx/outputs/0", Some("[]"), "an empty list stands where an object is needed"),
-    ("/tx/outputs/0/capacity", Some("1000"), "`1000`: numbers are texts"),
-    ("/tx/outputs/0/capacity", Some("\"0x10000000000000000\""), "number too large"),
-    ("/tx/outputs/0/type", Some("\"0x\""), "text stands where an object"),
-    (
-        "/tx/cell_deps/0/dep_type",
-        Some("\"group\""),
-        "no such value: `group`: dep types are code and dep_group",
-    ),
-    ("/tx/cell_deps/0/dep_type", None, "the key `dep_type` is missing"),
-    ("/tx/cell_deps/0/out_point", Some("\"0x\""), "text stands where an object"),
-    ("/tx/cell_deps/0/out_point/index", Some("0"), "numbers are texts"),
-    ("/tx/cell_deps/0/out_point/tx_hash", Some("\"0xabcd\""), "4 hexadecimal digits, but 64 are needed"),
-    ("/tx/header_deps/0", Some("7"), "a number stands where text is needed"),
-    ("/mock_info/inputs/0/output/lock/args", Some("\"0x0\""), "an odd number of hexadecimal digits: 1"),
-    (
-        "/mock_info/inputs/0/output/lock/code_hash",
-        Some("\"0x00\""),
-        "2 hexadecimal digits, but 64 are needed",
-    ),
-    (
-        "/mock_info/inputs/0/output/lock/hash_type",
-        Some("\"date\""),
-        "no such value: `date`: hash types are data, type, data1 and data2",
-    ),
-    ("/mock_info/inputs/0/output/lock/hash_type", None, "the key `hash_type` is missing"),
-    ("/mock_info/inputs/0/output/lock", None, "the key `lock` is missing"),
-    ("/mock_info/inputs/0/data", None, "the key `data` is missing"),
-    ("/mock_info/cell_deps/1/cell_dep", Some("{}"), "the key `out_point` is missing"),
-    ("/mock_info/cell_deps", Some("{}"), "an object stands where a list is needed"),
-];
+/// Pointers with their values (`nothing` removes the key), and parts of the expected message.
+const VALUES: &str = r#"
+/tx/inputs/0/since = 1 => `1`: numbers are texts of hexadecimal digits here
+/tx/inputs/0/since = 1.5 => a number stands where text is needed
+/tx/inputs/0/since = true => true or false stands where text is needed
+/tx/inputs/0/since = null => null stands where a value is needed
+/tx/inputs/0/since = "10" => without `0x` prefix: numbers are texts of hexadecimal digits
+/tx/inputs/0/since = "0x01" => with redundant leading zeros
+/tx/inputs/0/since = "0xzz" => invalid digit found
+/tx/inputs/0/since = nothing => the key `since` is missing
+/tx/version = "1" => numbers are texts of hexadecimal digits
+/tx/version = nothing => the key `version` is missing
+/tx/witnesses = nothing => the key `witnesses` is missing
+/tx/witnesses/0 = "0102" => the digits do not begin with 0x: "0102": write 0x in front
+/tx/witnesses/0 = "0x123" => an odd number of hexadecimal digits: 3
+/tx/witnesses/0 = "0xgg" => a character is no hexadecimal digit
+/tx/witnesses/0 = "0x{{ data lock" => only `antares` fills in placeholders
+/tx/witnesses/0 = 5 => numbers are texts
+/tx/witnesses/0 = [] => a list stands where text is needed
+/tx/witnesses = "0x" => text stands where a list is needed
+/tx/outputs_data/0 = "7f454c46020101000000000000000000020000f30001000000" => 7f454c46020101000000000000000000020000f…
+/tx/outputs/0 = {} => the key `
+/tx/outputs/0 = [] => an empty list stands where an object is needed
+/tx/outputs/0/capacity = 1000 => `1000`: numbers are texts
+/tx/outputs/0/capacity = "0x10000000000000000" => number too large
+/tx/outputs/0/type = "0x" => text stands where an object
+/tx/cell_deps/0/dep_type = "group" => no such value: `group`: dep types are code and dep_group
+/tx/cell_deps/0/dep_type = nothing => the key `dep_type` is missing
+/tx/cell_deps/0/out_point = "0x" => text stands where an object
+/tx/cell_deps/0/out_point/index = 0 => numbers are texts
+/tx/cell_deps/0/out_point/tx_hash = "0xabcd" => 4 hexadecimal digits, but 64 are needed
+/tx/header_deps/0 = 7 => a number stands where text is needed
+/mock_info/inputs/0/output/lock/args = "0x0" => an odd number of hexadecimal digits: 1
+/mock_info/inputs/0/output/lock/code_hash = "0x00" => 2 hexadecimal digits, but 64 are needed
+/mock_info/inputs/0/output/lock/hash_type = "date" => no such value: `date`: hash types are data, type, data1 and data2
+/mock_info/inputs/0/output/lock/hash_type = nothing => the key `hash_type` is missing
+/mock_info/inputs/0/output/lock = nothing => the key `lock` is missing
+/mock_info/inputs/0/data = nothing => the key `data` is missing
+/mock_info/cell_deps/1/cell_dep = {} => the key `out_point` is missing
+/mock_info/cell_deps = {} => an object stands where a list is needed
+"#;
 
 /// Misspelt keys, and the expected message.
 const KEYS: [(&str, &str, &str); 4] = [
@@ -208,12 +188,14 @@ fn values_of_the_wrong_form_are_reported_in_plain_words_with_the_next_step() {
         assert!(NOT_OURS.iter().all(|word| !text.contains(word)) && text.len() < 300, "{text}");
         text
     };
-    for (pointer, new, expected) in VALUES {
+    for row in VALUES.trim().lines() {
+        let (change, expected) = row.split_once(" => ").unwrap();
+        let (pointer, new) = change.split_once(" = ").unwrap();
         let mut value = good();
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         match new {
-            Some(new) => *value.pointer_mut(pointer).unwrap() = serde_json::from_str(new).unwrap(),
-            None => _ = value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key),
+            "nothing" => _ = value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key),
+            new => *value.pointer_mut(pointer).unwrap() = serde_json::from_str(new).unwrap(),
         }
         let path = pointer[1..].split('/').fold(String::new(), |path, part| match part.parse::<u8>() {
             Ok(index) => format!("{path}[{index}]"),
@@ -221,7 +203,7 @@ fn values_of_the_wrong_form_are_reported_in_plain_words_with_the_next_step() {
             Err(_) => format!("{path}.{part}"),
         });
         let text = reported(&value, &path);
-        assert!(text.contains(expected), "{pointer} {new:?}: {text}");
+        assert!(text.contains(expected), "{row}: {text}");
     }
     assert_eq!(read(&json!({})).err().unwrap().path(), None);
     for (pointer, key, wrong) in KEYS {
@@ -248,18 +230,10 @@ fn inputs_must_be_given_once() {
 fn cell_deps_must_be_given_once() {
     let deps = "mock_info.cell_deps";
     mistake("/tx/cell_deps/0/out_point", place(7), "tx.cell_deps[0].out_point", "0007:0");
-    mistake(
-        "/tx/cell_deps/0/dep_type",
-        json!("dep_group"),
-        &format!("{deps}[0].cell_dep.dep_type"),
-        "tx.cell_deps[0]",
-    );
-    push(
-        "/mock_info/cell_deps",
-        good()["mock_info"]["cell_deps"][0].clone(),
-        &format!("{deps}[4]"),
-        "cell_deps[0]",
-    );
+    let kind = format!("{deps}[0].cell_dep.dep_type");
+    mistake("/tx/cell_deps/0/dep_type", json!("dep_group"), &kind, "tx.cell_deps[0]");
+    let again = good()["mock_info"]["cell_deps"][0].clone();
+    push("/mock_info/cell_deps", again, &format!("{deps}[4]"), "cell_deps[0]");
     let spare = json!({ "cell_dep": { "out_point": place(8), "dep_type": "code" }, "output": output(), "data": "0x" });
     push("/mock_info/cell_deps", spare, &format!("{deps}[4]"), "not used");
 }
@@ -293,12 +267,8 @@ fn dep_groups_must_be_whole() {
 fn headers_and_lists_must_fit() {
     mistake("/tx/header_deps/0", json!(hash(7)), "tx.header_deps[0]", "no entry");
     mistake("/tx/header_deps", json!([]), "mock_info.header_deps[0]", "not used");
-    push(
-        "/mock_info/header_deps",
-        good()["mock_info"]["header_deps"][0].clone(),
-        "mock_info.header_deps[1]",
-        "[0]",
-    );
+    let again = good()["mock_info"]["header_deps"][0].clone();
+    push("/mock_info/header_deps", again, "mock_info.header_deps[1]", "[0]");
     push("/tx/outputs_data", json!("0x"), "tx.outputs_data", "2 entries, but tx.outputs has 1");
     let many: Vec<&str> = vec!["0x"; ENTRIES_MAX + 1];
     mistake("/tx/witnesses", json!(many), "tx.witnesses", "16385 entries, at most 16384");
@@ -306,13 +276,8 @@ fn headers_and_lists_must_fit() {
 
 #[test]
 fn what_other_tools_write_is_reported_with_what_to_change() {
-    let path = "mock_info.header_deps[0]";
-    mistake(
-        "/mock_info/header_deps/0",
-        json!(hash(6)),
-        path,
-        "this is the hash of a header, as offckb writes it",
-    );
+    let (path, problem) = ("mock_info.header_deps[0]", "this is the hash of a header, as offckb writes it");
+    mistake("/mock_info/header_deps/0", json!(hash(6)), path, problem);
     let path = "mock_info.inputs[0].input.since";
     mistake("/mock_info/inputs/0/input/since", json!(1), path, "numbers are texts of hexadecimal digits");
     let said = |text: &str| Mock::from_json(text.as_bytes()).err().unwrap().to_string();

@@ -183,17 +183,9 @@ pub(crate) fn session_result(
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tonic::Status;
-    use tonic_types::StatusExt;
 
     use super::*;
-
-    #[track_caller]
-    fn fields(fault: Fault) -> Vec<String> {
-        let status = Status::from(fault);
-        let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
-        violations.into_iter().map(|violation| violation.field).collect()
-    }
+    use crate::grpc::convert::tests::fields_of;
 
     #[test]
     fn a_batch_has_inputs_within_limits() {
@@ -206,22 +198,20 @@ mod tests {
             ..v1::ExecuteBatchRequest::default()
         };
         assert_eq!(batch_order(of(vec![v1::Input::default(); 1_024]), &limits).unwrap().1.len(), 1_024);
-        assert_eq!(fields(batch_order(of(Vec::new()), &limits).unwrap_err()), ["inputs"]);
-        assert_eq!(
-            fields(batch_order(of(vec![v1::Input::default(); 1_025]), &limits).unwrap_err()),
-            ["inputs"]
-        );
+        let wrong = |request| fields_of(batch_order(request, &limits).unwrap_err());
+        assert_eq!(wrong(of(Vec::new())), ["inputs"]);
+        assert_eq!(wrong(of(vec![v1::Input::default(); 1_025])), ["inputs"]);
         let long = v1::Input { args: vec![Bytes::new(); 1_025] };
-        assert_eq!(fields(batch_order(of(vec![long.clone(), long]), &limits).unwrap_err()), ["args"]);
-        assert_eq!(fields(batch_order(v1::ExecuteBatchRequest::default(), &limits).unwrap_err()).len(), 2);
+        assert_eq!(wrong(of(vec![long.clone(), long])), ["args"]);
+        assert_eq!(wrong(v1::ExecuteBatchRequest::default()).len(), 2);
     }
 
     #[test]
     fn a_session_starts_once() {
         let start = v1::execute_session_request::Message::Start(v1::SessionStart::default());
         let wrong = session_input(v1::ExecuteSessionRequest { message: Some(start) });
-        assert_eq!(fields(wrong.unwrap_err()), ["start"]);
+        assert_eq!(fields_of(wrong.unwrap_err()), ["start"]);
         let wrong = session_input(v1::ExecuteSessionRequest { message: None });
-        assert_eq!(fields(wrong.unwrap_err()), ["message"]);
+        assert_eq!(fields_of(wrong.unwrap_err()), ["message"]);
     }
 }

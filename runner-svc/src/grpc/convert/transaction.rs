@@ -296,16 +296,12 @@ fn hex(bytes: &[u8; 32]) -> String {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tonic_types::StatusExt;
 
     use super::*;
+    use crate::grpc::convert::tests::fields_of;
 
     fn order(request: v1::VerifyTransactionRequest) -> Result<VerifyOrder, Vec<String>> {
-        verify_order(request, &RunnerSection::default()).map_err(|fault| {
-            let status = Status::from(fault);
-            let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
-            violations.into_iter().map(|violation| violation.field).collect()
-        })
+        verify_order(request, &RunnerSection::default()).map_err(fields_of)
     }
 
     fn request() -> v1::VerifyTransactionRequest {

@@ -61,68 +61,23 @@ mod tests {
 
     #[test]
     fn files_of_drives_are_plain() {
-        for path in [
-            "file",
-            "a/b.c",
-            r"a\b.c",
-            r"..\x",
-            "./x",
-            r"C:\folder\file.txt",
-            "c:/folder//file",
-            "C:file",
-            r"\file",
-            "console",
-            "com10",
-            "LPTx",
-            "a.con",
-            "...x",
-            "naïve",
-        ] {
+        let plain = r"file a/b.c a\b.c ..\x ./x C:\folder\file.txt c:/folder//file C:file \file console com10 LPTx
+                      a.con ...x naïve";
+        for path in plain.split_whitespace() {
             assert!(is_plain(path, false), "{path}");
         }
     }
 
     #[test]
     fn devices_and_streams_are_not_plain_whoever_names_them() {
-        for path in [
-            "CON",
-            "nul",
-            "Aux.txt",
-            "NUL .x",
-            "NUL.",
-            "nul ",
-            r"folder\PRN",
-            "folder/com1/file",
-            "LPT9.log",
-            "COM¹",
-            "conin$",
-            r"C:\x\CONOUT$",
-            "C:nul",
-            "file:stream",
-            "file::$DATA",
-            r"C:\x:$I30:$INDEX_ALLOCATION",
-            r"\\.\COM1",
-            r"\\.\pipe\name",
-            "//./pipe/name",
-            r"\\.\C:\file",
-            r"\??\C:\file",
-            r"\\?\GLOBALROOT\Device\Harddisk0",
-            r"\\?\pipe\name",
-            r"\\?\UNC\server\share\file",
-            r"\\?\C:file",
-            r"\\?\C:\NUL",
-            r"\\server\share\CON",
-            r"\\",
-            r"\\server",
-            "file.",
-            "file ",
-            ".. /x",
-            ".../x",
-            "a*",
-            "a?",
-            "a\tb",
-            "a|b",
-        ] {
+        // A raw string: backslashes are those of the names.
+        let devices = r"CON nul Aux.txt NUL. folder\PRN folder/com1/file LPT9.log COM¹ conin$ C:\x\CONOUT$ C:nul
+                        file:stream file::$DATA C:\x:$I30:$INDEX_ALLOCATION \\.\COM1 \\.\pipe\name //./pipe/name
+                        \\.\C:\file \??\C:\file \\?\GLOBALROOT\Device\Harddisk0 \\?\pipe\name
+                        \\?\UNC\server\share\file \\?\C:file \\?\C:\NUL \\server\share\CON \\ \\server file.
+                        .../x a* a? a|b";
+        let with_spaces = ["NUL .x", "nul ", "file ", ".. /x", "a\tb"];
+        for path in devices.split_whitespace().chain(with_spaces) {
             assert!(!is_plain(path, false), "{path}");
             assert!(!is_plain(path, true), "{path}");
         }

@@ -102,13 +102,11 @@ pub(crate) fn goldens(text: &str) -> Vec<(&str, String)> {
 pub(crate) fn assert_goldens(program: &[&str], text: &str, folder: &Path) {
     let goldens = goldens(text);
     assert!(!goldens.is_empty());
-    let wrong: Vec<_> = goldens
-        .iter()
-        .filter_map(|(command, expected)| {
-            let found = answer(program, folder, command);
-            (found != *expected).then(|| format!("$ {command}\nexpected:\n{expected}found:\n{found}"))
-        })
-        .collect();
+    let differing = goldens.iter().filter_map(|(command, expected)| {
+        let found = answer(program, folder, command);
+        (found != *expected).then(|| format!("$ {command}\nexpected:\n{expected}found:\n{found}"))
+    });
+    let wrong: Vec<_> = differing.collect();
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), goldens.len(), wrong.join("\n"));
 }
 
@@ -117,11 +115,8 @@ pub(crate) fn javascript() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();
     for name in ["hello.js", "fails.js", "script.js"] {
-        fs::copy(
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ckb_debugger")).join(name),
-            folder.path().join(name),
-        )
-        .unwrap();
+        let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ckb_debugger")).join(name);
+        fs::copy(from, folder.path().join(name)).unwrap();
     }
     fs::create_dir(folder.path().join("out")).unwrap();
     Some(folder)

@@ -21,12 +21,8 @@ pub(crate) fn counted(elf: &[u8]) -> Vec<u8> {
 
 pub(crate) fn compiled(elf: &[u8], stage: Stage) -> Vec<u8> {
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let request = antares_compiler::Request {
-        options,
-        stage,
-        hints: Hints::default(),
-        limits: CompileLimits::default(),
-    };
+    let (hints, limits) = (Hints::default(), CompileLimits::default());
+    let request = antares_compiler::Request { options, stage, hints, limits };
     antares_compiler::compile(elf, &request).unwrap().bytes
 }
 

@@ -121,13 +121,9 @@ fn errors_of_one_kind_in_two_places_are_two_findings() {
         job.findings_max = 10;
         let reported = run(&job, &native(&[&elf])).unwrap();
         assert_eq!(reported.done.runs, 20_000);
-        let begin = "MemOutOfBound Inputs[0].Lock at 0x";
-        reported
-            .found
-            .iter()
-            .filter(|found| found.kind.starts_with(begin))
-            .map(|found| found.fields[0][0])
-            .collect()
+        let is_of_memory =
+            |found: &&FuzzFinding| found.kind.starts_with("MemOutOfBound Inputs[0].Lock at 0x");
+        reported.found.iter().filter(is_of_memory).map(|found| found.fields[0][0]).collect()
     };
     let mut found = places(false);
     found.sort_unstable();

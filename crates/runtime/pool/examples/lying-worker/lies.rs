@@ -165,15 +165,10 @@ fn natively(change: impl FnOnce(&mut RunReport)) -> RunReport {
 
 /// Lies about runs without native code.
 pub(crate) const RUNS: &[Row<RunReport>] = &[
-    ("cycles-max", || RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() }),
-    ("cycles-none", || RunReport { cycles: 0, interpreted_cycles: 0, ..run() }),
-    ("cycles-beyond", || RunReport { cycles: CYCLES_MAX + 1, interpreted_cycles: CYCLES_MAX + 1, ..run() }),
-    ("cycles-far-beyond", || RunReport {
-        outcome: RunOutcome::CyclesExceeded,
-        cycles: 1 << 60,
-        interpreted_cycles: 1 << 60,
-        ..run()
-    }),
+    ("cycles-max", || took(u64::MAX)),
+    ("cycles-none", || took(0)),
+    ("cycles-beyond", || took(CYCLES_MAX + 1)),
+    ("cycles-far-beyond", || RunReport { outcome: RunOutcome::CyclesExceeded, ..took(1 << 60) }),
     ("tiers-less", || RunReport { interpreted_cycles: CYCLES - 1, ..run() }),
     ("tiers-wrap", || RunReport { native_cycles: u64::MAX, interpreted_cycles: CYCLES + 1, ..run() }),
     ("native-without", || natively(|_| {})),
@@ -195,6 +190,11 @@ pub(crate) const RUNS: &[Row<RunReport>] = &[
     ("left-out-too-few", || omitted(9, 3)),
 ];
 
+/// An interpreted run of this many cycles.
+fn took(cycles: u64) -> RunReport {
+    RunReport { cycles, interpreted_cycles: cycles, ..run() }
+}
+
 fn error(name: &str, detail: Option<String>) -> RunReport {
     RunReport { outcome: RunOutcome::Error { name: name.to_owned(), detail }, ..run() }
 }
@@ -213,29 +213,19 @@ pub(crate) const NATIVE_RUNS: &[Row<RunReport>] = &[
         ..run()
     }),
     ("samples-foreign", || natively(|run| run.samples = Some(samples(Sha256Digest::of(b"another's"))))),
-    ("claims-foreign", || {
-        natively(|run| {
-            let foreign = samples(Sha256Digest::of(b"another's")).profile;
-            run.samples = Some(Samples { claims: foreign, ..samples(Sha256Digest::of(SCRIPT)) });
-        })
-    }),
-    ("samples-noise", || {
-        natively(|run| {
-            run.samples = Some(Samples { profile: vec![7; 2000], ..samples(Sha256Digest::of(SCRIPT)) });
-        })
-    }),
-    ("samples-long", || {
-        natively(|run| {
-            let profile = vec![0; SAMPLES_BYTES_MAX + 1];
-            run.samples = Some(Samples { profile, ..samples(Sha256Digest::of(SCRIPT)) });
-        })
-    }),
-    ("samples-cycles", || {
-        natively(|run| {
-            run.samples = Some(Samples { unseen_cycles: u64::MAX, ..samples(Sha256Digest::of(SCRIPT)) });
-        })
-    }),
+    ("claims-foreign", || sampled(|own| own.claims = samples(Sha256Digest::of(b"another's")).profile)),
+    ("samples-noise", || sampled(|own| own.profile = vec![7; 2000])),
+    ("samples-long", || sampled(|own| own.profile = vec![0; SAMPLES_BYTES_MAX + 1])),
+    ("samples-cycles", || sampled(|own| own.unseen_cycles = u64::MAX)),
 ];
+
+/// A native run with samples of its own script, after a change of them.
+fn sampled(change: impl FnOnce(&mut Samples)) -> RunReport {
+    let mut own = samples(Sha256Digest::of(SCRIPT));
+    change(&mut own);
+    natively(|run| run.samples = Some(own))
+}
+
 /// Lies about batches of two inputs: their parts, and the reported number of runs.
 pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
     ("too-many-parts", || (vec![RunWorkerReport::Run(run()); 3], 3)),
@@ -243,10 +233,7 @@ pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
     ("other-count", || (vec![RunWorkerReport::Run(run()); 2], 1)),
     ("count-max", || (vec![RunWorkerReport::Run(run()); 2], u64::MAX)),
     ("part-of-another-kind", || (vec![RunWorkerReport::Batch(BatchReport { runs: 1 })], 1)),
-    ("part-cycles-max", || {
-        let lie = RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() };
-        (vec![RunWorkerReport::Run(run()), RunWorkerReport::Run(lie)], 2)
-    }),
+    ("part-cycles-max", || (vec![RunWorkerReport::Run(run()), RunWorkerReport::Run(took(u64::MAX))], 2)),
     ("parts-time", || {
         let lie = RunReport { run_us: 1_800_000_000, ..run() };
         (vec![RunWorkerReport::Run(lie); 2], 2)
@@ -260,9 +247,7 @@ pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
 /// Lies about profiles of a run.
 pub(crate) const PROFILES: &[Row<ProfileReport>] = &[
     ("native", || profiled(natively(|_| {}), Vec::new())),
-    ("cycles-max", || {
-        profiled(RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() }, Vec::new())
-    }),
+    ("cycles-max", || profiled(took(u64::MAX), Vec::new())),
     ("verified", || ProfileReport {
         report: ProfiledReport::Verify(verified(|_| {})),
         ..profiled(run(), Vec::new())

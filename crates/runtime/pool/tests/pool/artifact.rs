@@ -22,15 +22,9 @@ fn library(source: &str, flags: &[&str]) -> Vec<u8> {
         "-Wl,-z,now,-z,noexecstack,-z,separate-code,-z,max-page-size=4096,-z,norelro",
         "-Wl,--hash-style=gnu,--build-id=none,--no-eh-frame-hdr",
     ];
-    let output = Command::new("cc")
-        .args(usual)
-        .arg(version)
-        .args(linking)
-        .args(flags)
-        .arg("-o")
-        .args([path("library.so"), path("library.c")])
-        .output()
-        .unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(usual).arg(version).args(linking).args(flags).arg("-o");
+    let output = compiler.args([path("library.so"), path("library.c")]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut library = fs::read(path("library.so")).unwrap();
     make_data_read_only(&mut library);

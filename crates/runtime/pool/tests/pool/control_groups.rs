@@ -4,7 +4,7 @@ use std::{env, fs, path::Path, time::Instant};
 
 use antares_pool::{GroupConfig, Layer, LayerStatus, Pool, PoolConfig, Verdict};
 
-use crate::hostile::{self, attempt, worker};
+use crate::hostile::{self, assert_works, attempt, is_lost, is_ok, worker};
 
 /// Memory limit of a worker in these tests: less than a compile child may put into memory files (a twelfth of 1
 /// GiB in each).
@@ -29,7 +29,7 @@ fn a_host_without_them_is_reported_and_served() {
         let pool = start(folder);
         let status = status(&pool);
         assert!(!status.active && status.detail.contains(folder.to_str().unwrap()), "{status}");
-        assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+        assert_works(&pool);
     }
     let pool = hostile::start(1, &[]).unwrap();
     assert_eq!(status(&pool).detail, "not asked for");
@@ -47,7 +47,7 @@ fn a_worker_outside_of_its_group_gets_no_job() {
         .unwrap()
         .find_map(|entry| fs::read_to_string(entry.ok()?.path().join("memory.max")).ok());
     assert_eq!(limit.unwrap(), MEMORY_BYTES_MAX.to_string());
-    assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+    assert_works(&pool);
     // From now on, groups cannot be created.
     fs::remove_dir_all(folder.path()).unwrap();
     let verdict = attempt(&pool, "run", "nothing", &[]);
@@ -67,17 +67,14 @@ fn memory_files_count_in_a_control_group() {
     let time = |pool: &Pool| {
         let began = Instant::now();
         for _ in 0..20 {
-            assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+            assert_works(pool);
         }
         began.elapsed() / 20
     };
     let without = hostile::start(2, &[]).unwrap();
     println!("a worker: {:?} with a group, {:?} without", time(&pool), time(&without));
     let verdict = attempt(&pool, "compile", "take-memory-files", &[]);
-    assert!(
-        matches!(&verdict, Verdict::WorkerLost { detail } if detail.contains("control group")),
-        "{verdict:?}"
-    );
+    assert!(is_lost(&verdict, "control group"), "{verdict:?}");
     drop(pool);
     let left = fs::read_dir(&folder).unwrap().filter_map(Result::ok);
     let left: Vec<_> =
@@ -85,5 +82,5 @@ fn memory_files_count_in_a_control_group() {
     assert!(left.is_empty(), "{left:?}");
     // Without a group, file limits permit the same.
     let verdict = attempt(&without, "compile", "take-memory-files", &[]);
-    assert!(matches!(&verdict, Verdict::Done(said) if said.starts_with("ok")), "{verdict:?}");
+    assert!(is_ok(&verdict), "{verdict:?}");
 }

@@ -18,19 +18,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Workers must not inherit open descriptors from the test runner, so that results do not depend on it.
 static NOTHING_INHERITED: Once = Once::new();
 
-/// Path of the hostile worker, which `cargo test` builds as an example.
+/// Path of the hostile worker.
 pub(crate) fn worker() -> PathBuf {
     NOTHING_INHERITED.call_once(|| {
         // SAFETY: nothing is closed here, and descriptors of the standard library are not inherited anyway.
         unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
     });
+    example("hostile-worker")
+}
+
+/// Path of a program that `cargo test` builds as an example.
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let path = test.ancestors().nth(2).unwrap().join("examples/hostile-worker");
-    assert!(
-        path.is_file(),
-        "{} is missing: run all tests of antares-pool, or build its examples",
-        path.display()
-    );
+    let path = test.ancestors().nth(2).unwrap().join("examples").join(name);
+    let missing = "run all tests of antares-pool, or build its examples";
+    assert!(path.is_file(), "{} is missing: {missing}", path.display());
     path
 }
 
@@ -68,6 +70,16 @@ pub(crate) fn send(pool: &Pool, job: &RunJob, within: Duration) -> Result<Verdic
 pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) -> Verdict<String> {
     let verdict = send(pool, &job(stage, attempt, numbers), PATIENCE).unwrap();
     verdict.map(|report| report.debug.iter().collect())
+}
+
+/// Whether the attempt succeeded, with whatever it got.
+pub(crate) fn is_ok(verdict: &Verdict<String>) -> bool {
+    matches!(verdict, Verdict::Done(said) if said.starts_with("ok"))
+}
+
+/// Whether the worker died for the reason `why`.
+pub(crate) fn is_lost(verdict: &Verdict<String>, why: &str) -> bool {
+    matches!(verdict, Verdict::WorkerLost { detail } if detail.contains(why))
 }
 
 /// Whether the kernel killed the worker for its system call.

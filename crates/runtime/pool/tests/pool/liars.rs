@@ -1,11 +1,6 @@
 //! Workers that lie: their reports are not used, they end, and another tenant's next job succeeds.
 
-use std::{
-    collections::BTreeSet,
-    os::unix::fs::symlink,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, os::unix::fs::symlink, path::PathBuf, time::Instant};
 
 use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_pool::{
@@ -21,9 +16,8 @@ use bytes::Bytes;
 #[allow(dead_code, reason = "what the worker says is its own")]
 mod lies;
 
+use crate::hostile::{self, PATIENCE};
 use lies::{CYCLES_MAX, DEBUG_BYTES_MAX, SCRIPT};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A pool of lying workers with the program name `name`.
 struct Liars {
@@ -33,9 +27,7 @@ struct Liars {
 
 impl Liars {
     fn start(name: &str) -> Self {
-        let test = std::env::current_exe().unwrap();
-        let worker = test.ancestors().nth(2).unwrap().join("examples/lying-worker");
-        assert!(worker.is_file(), "{} is missing: run all tests of antares-pool", worker.display());
+        let worker = hostile::example("lying-worker");
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join(name);
         symlink(worker, &path).unwrap();
@@ -84,13 +76,10 @@ fn asked(lie: Option<&str>) -> Vec<u8> {
 
 fn run(lie: Option<&str>) -> RunJob {
     RunJob {
-        options: options(),
-        tier: Tier::Auto,
         args: vec![asked(lie)],
         cycles_max: CYCLES_MAX,
         debug_bytes_max: DEBUG_BYTES_MAX,
-        sample_cycles: 0,
-        sample_salt: 0,
+        ..hostile::job("", "", &[])
     }
 }
 
@@ -255,34 +244,15 @@ fn what_a_worker_says_of_its_failure_is_a_line_and_no_more() {
 }
 
 /// Lies of a zygote about its first child; see `zygote.rs` of the lying worker.
-const ZYGOTES: [&str; 20] = [
-    "zygote-s-pid",
-    "supervisor-s-pid",
-    "somebody-else-s-pid",
-    "no-pid",
-    "no-handle",
-    "two-handles",
-    "dead-pid-twice",
-    "other-ticket",
-    "ticket-before",
-    "doubled",
-    "out-of-order",
-    "ended-and-lives",
-    "both",
-    "not-spawned-with-handle",
-    "ready-again",
-    "failed-later",
-    "garbage",
-    "cut",
-    "too-long",
-    "many-handles",
-];
+const ZYGOTES: &str = "zygote-s-pid supervisor-s-pid somebody-else-s-pid no-pid no-handle two-handles dead-pid-twice \
+                       other-ticket ticket-before doubled out-of-order ended-and-lives both not-spawned-with-handle \
+                       ready-again failed-later garbage cut too-long many-handles";
 
 #[test]
 fn lies_of_zygotes() {
     let honest = Liars::start("worker");
     let serve = |pool: &Pool, tenant: &str| pool.of_tenant(tenant).run(&run(None), &elf(), None, until());
-    for lie in ZYGOTES {
+    for lie in ZYGOTES.split(' ') {
         let liars = Liars::start(&format!("zygote-{lie}"));
         // No worker has read the job, so the next zygote's worker does it. Other tenants and pools go on.
         for (pool, tenant) in [(&liars.pool, "liar"), (&liars.pool, "other"), (&honest.pool, "other")] {

@@ -105,13 +105,8 @@ fn kubernetes(name: &'static str, namespace: &str, account: &str, caller: Expect
             "serviceaccount": {"name": account, "uid": "u"},
         },
     });
-    Case {
-        name,
-        key: json!({ "kid": "k8", "alg": "RS256", "use": "sig" }),
-        claims,
-        rules: KUBERNETES,
-        caller,
-    }
+    let key = json!({ "kid": "k8", "alg": "RS256", "use": "sig" });
+    Case { name, key, claims, rules: KUBERNETES, caller }
 }
 
 fn cases() -> Vec<Case> {

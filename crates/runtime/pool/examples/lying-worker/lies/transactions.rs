@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// A true report of a verification with another value of one field.
+macro_rules! verified_with {
+    ($field:ident, $value:expr) => {
+        verified_and(|report| {
+            if let VerifyReport::Done { $field, .. } = report {
+                *$field = $value;
+            }
+        })
+    };
+}
+
 /// Lies about the groups of a transaction.
 pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("no-groups", || verified(Vec::clear)),
@@ -14,29 +25,26 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("other-inputs", || verified(|groups| groups[0].inputs = vec![0])),
     ("other-outputs", || verified(|groups| groups[1].outputs = vec![u32::MAX])),
     ("ok-but-failed", || {
-        let mut report = verified(|groups| {
-            fail(&mut groups[0], 1);
-            skip(&mut groups[1]);
-        });
-        set_outcome(&mut report, VerifyOutcome::Ok);
+        let mut report = verified(|groups| fail_first(groups));
+        if let VerifyReport::Done { outcome, .. } = &mut report {
+            *outcome = VerifyOutcome::Ok;
+        }
         report
     }),
-    ("failed-but-ok", || verified_and(|report| set_outcome(report, VerifyOutcome::Failed))),
-    ("not-run", || verified_and(|report| set_outcome(report, VerifyOutcome::NotRun))),
+    ("failed-but-ok", || verified_with!(outcome, VerifyOutcome::Failed)),
+    ("not-run", || verified_with!(outcome, VerifyOutcome::NotRun)),
     ("skipped", || verified(|groups| skip(&mut groups[0]))),
     ("skipped-all", || verified(|groups| groups.iter_mut().for_each(skip))),
     ("on-after-failure", || verified(|groups| fail(&mut groups[0], 1))),
     ("skipped-with-cycles", || {
         verified(|groups| {
-            fail(&mut groups[0], 1);
-            skip(&mut groups[1]);
+            fail_first(groups);
             groups[1].cycles = 5;
         })
     }),
     ("skipped-with-lines", || {
         verified(|groups| {
-            fail(&mut groups[0], 1);
-            skip(&mut groups[1]);
+            fail_first(groups);
             groups[1].debug = vec!["hello".to_owned()].into();
         })
     }),
@@ -58,27 +66,15 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("error-elsewhere", || failed_by(|error| error.source = "Inputs[0].Lock".to_owned())),
     ("error-long-source", || failed_by(|error| error.source = long())),
     ("error-of-vm", || failed_by(|error| error.vm_error = Some("MemOutOfBound".to_owned()))),
-    ("error-of-no-vm", || {
-        failed(|group| {
-            group.exit_code = None;
-            if let Some(error) = &mut group.error {
-                error.kind = "VMInternalError".to_owned();
-            }
-        })
-    }),
-    ("error-of-another-vm", || {
-        failed(|group| {
-            group.exit_code = None;
-            if let Some(error) = &mut group.error {
-                (error.kind, error.vm_error) = ("VMInternalError".to_owned(), Some("Evil".to_owned()));
-            }
-        })
-    }),
-    ("sum-more", || verified_and(|report| set_cycles(report, 2 * CYCLES + 1))),
-    ("sum-max", || verified_and(|report| set_cycles(report, u64::MAX))),
+    ("error-of-no-vm", || failed_in_vm(None)),
+    ("error-of-another-vm", || failed_in_vm(Some("Evil"))),
+    ("sum-more", || verified_with!(cycles, 2 * CYCLES + 1)),
+    ("sum-max", || verified_with!(cycles, u64::MAX)),
     ("sum-wraps", || {
         let mut report = verified(|groups| groups[0].cycles = u64::MAX - CYCLES + 1);
-        set_cycles(&mut report, 0);
+        if let VerifyReport::Done { cycles, .. } = &mut report {
+            *cycles = 0;
+        }
         report
     }),
     ("group-beyond", || verified(|groups| groups[0].cycles = CYCLES_MAX + 1)),
@@ -100,43 +96,19 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("hot-empty", || with_hot(vec![hot(0, 1)])),
     ("hot-long", || with_hot(vec![hot((512 << 10) + 1, 1)])),
     ("hot-cycles", || with_hot(vec![hot(9, u64::MAX)])),
-    ("seen-nowhere", || {
-        verified_and(|report| {
-            if let VerifyReport::Done { seen, .. } = report {
-                *seen = vec![(u32::MAX, Seen::default())];
-            }
-        })
-    }),
-    ("ran-nothing", || {
-        verified_and(|report| {
-            if let VerifyReport::Done { ran, .. } = report {
-                *ran = vec![(0, NativeEnd::Left); 1000];
-            }
-        })
-    }),
-    ("samples-unasked", || {
-        verified_and(|report| {
-            if let VerifyReport::Done { samples: found, .. } = report {
-                *found = Some(Box::new(samples(Sha256Digest::of(SCRIPT))));
-            }
-        })
-    }),
+    ("seen-nowhere", || verified_with!(seen, vec![(u32::MAX, Seen::default())])),
+    ("ran-nothing", || verified_with!(ran, vec![(0, NativeEnd::Left); 1000])),
+    ("samples-unasked", || verified_with!(samples, Some(Box::new(self::samples(Sha256Digest::of(SCRIPT)))))),
     ("refused-sound", || refused(Some("tx.outputs[0]"), "it makes no sense".to_owned())),
     ("refused-group", || refused(Some("group"), "there is no such group".to_owned())),
     ("refused-long", || refused(None, long())),
     ("refused-long-path", || refused(Some("tx.".repeat(LONG).leak()), String::new())),
 ];
 
-fn set_outcome(report: &mut VerifyReport, to: VerifyOutcome) {
-    if let VerifyReport::Done { outcome, .. } = report {
-        *outcome = to;
-    }
-}
-
-fn set_cycles(report: &mut VerifyReport, to: u64) {
-    if let VerifyReport::Done { cycles, .. } = report {
-        *cycles = to;
-    }
+/// Makes the first group fail, so that the second one is skipped.
+fn fail_first(groups: &mut [GroupReport]) {
+    fail(&mut groups[0], 1);
+    skip(&mut groups[1]);
 }
 
 fn failed(change: impl FnOnce(&mut GroupReport)) -> VerifyReport {
@@ -154,16 +126,23 @@ fn failed_by(change: impl FnOnce(&mut GroupError)) -> VerifyReport {
     })
 }
 
+/// A failure of a VM with this error.
+fn failed_in_vm(vm_error: Option<&str>) -> VerifyReport {
+    failed(|group| {
+        group.exit_code = None;
+        if let Some(error) = &mut group.error {
+            error.kind = "VMInternalError".to_owned();
+            error.vm_error = vm_error.map(str::to_owned);
+        }
+    })
+}
+
 fn hot(bytes: usize, cycles: u64) -> HotProgram {
     HotProgram { elf: vec![7; bytes], cycles, seen: Seen::default() }
 }
 
 fn with_hot(programs: Vec<HotProgram>) -> VerifyReport {
-    verified_and(|report| {
-        if let VerifyReport::Done { hot, .. } = report {
-            *hot = programs;
-        }
-    })
+    verified_with!(hot, programs)
 }
 
 fn refused(path: Option<&str>, detail: String) -> VerifyReport {
