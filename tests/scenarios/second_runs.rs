@@ -92,7 +92,7 @@ async fn the_lot_falls_on_calls_of_every_kind() {
         let (server, client) = spoilt(&data, server, &elf, &sections).await;
         let wrong = (vec![Some(WRONG); runs], Recheck::Unspecified);
         assert_eq!(reported(&client, &elf, kind, false).await, wrong);
-        until("it is told", || server.result("rechecks_total", "different") == 1.0);
+        until("the difference is counted", || server.result("rechecks_total", "different") == 1.0);
         assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
         assert_eq!(reported(&client, &elf, kind, false).await, right);
         server.stop();

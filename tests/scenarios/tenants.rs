@@ -264,7 +264,7 @@ async fn a_flood_of_one_tenant_is_its_own_affair() {
     }
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     let (p99_alone, p99_beside) = (percentile(&mut alone, 99), percentile(&mut beside, 99));
-    println!("p99 alone {p99_alone:?}, beside a flood {p99_beside:?}");
+    println!("p99 alone {p99_alone:?}, during a flood {p99_beside:?}");
     assert!(p99_beside <= 2 * p99_alone + TURN_OF_THE_MACHINE);
     // Its quota is unused: all of its calls were answered, and it can still store.
     calm.upload(&variant("exit-imc", 7)).await.unwrap();

@@ -85,7 +85,15 @@ pub fn cache_cells() {
             let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, NOTHING & 1) };
             u32::try_from(key).ok()
         });
-        keys.iter().all(Option::is_some).then(|| keys.map(Option::unwrap_or_default))
+        if keys.iter().all(Option::is_some) {
+            return Some(keys.map(Option::unwrap_or_default));
+        }
+        // Others may need the few that there are.
+        for key in keys.into_iter().flatten() {
+            // SAFETY: no page has the key.
+            unsafe { libc::syscall(libc::SYS_pkey_free, key) };
+        }
+        None
     });
 }
 
