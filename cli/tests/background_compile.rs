@@ -1,7 +1,12 @@
 //! The first run of a script with a long compile does not wait for it if the interpreter finishes sooner; the
 //! second run does.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,6 +18,8 @@ use crate::{
 
 /// Longer than the interpreter needs.
 const MINUTE: &str = "60000";
+/// The pool gives a worker this long to start.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A folder with the script `large`, 160 KB of code: without an argument it counts for longer than a script may
 /// take that needs no native code, else it executes all of it.
@@ -59,6 +66,24 @@ fn the_first_run_does_not_wait_and_the_second_does() {
     let (second, is_native) = run(folder.path(), &[], "0");
     assert!(is_native, "{second}");
     assert_eq!((&first["cycles"], &first["exit_code"]), (&second["cycles"], &second["exit_code"]));
+}
+
+#[test]
+fn an_answer_does_not_wait_for_workers_that_start() {
+    let workers = tempfile::tempdir().unwrap();
+    for name in ["antares-run-worker", "antares-compile-worker"] {
+        let path = workers.path().join(name);
+        // Never ready; ends with its parent.
+        fs::write(&path, "#!/bin/sh\nexec cat 2>/dev/null\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let folder = folder();
+    let started = Instant::now();
+    let mut command = caching(folder.path(), &["run", "large", "--json"]);
+    command.env("ANTARES_HEAD_START_MS", "1").env("ANTARES_WORKER_DIR", workers.path());
+    let (stdout, _) = ends_with(0, &mut command);
+    assert_eq!(json(&stdout)["native_cycles"], 0, "{stdout}");
+    assert!(started.elapsed() < READY_WITHIN, "{:?}", started.elapsed());
 }
 
 /// Twice, to show that nothing is recorded for the next run.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,7 @@ use antares_pool::{
     COMPILE_HEAD_START, NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
     job::{HotProgram, LibraryOf, RunJob, RunReport, Tier, VerifyFiles, VerifyJob, VerifyReport},
 };
-use antares_transaction::{limits::PROGRAMS_MAX, programs};
+use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
@@ -31,9 +32,9 @@ use crate::{
 /// A script to run here.
 struct Run<'a> {
     request: &'a Request,
-    elf: &'a Sealed,
+    elf: Arc<Sealed>,
     job: &'a RunJob,
-    code: Code,
+    code: Arc<Code>,
     /// Wall time of its run.
     time: Duration,
 }
@@ -41,12 +42,12 @@ struct Run<'a> {
 /// Runs a script: in the interpreter if that is quick; else in a jailed worker, with native code if the tier wants
 /// it.
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
-    let elf = seal(&request.elf)?;
+    let elf = Arc::new(seal(&request.elf)?);
     let job = request.job(request.tier);
     let mut child = head_start::run(request, &job, &elf);
     let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let until = Instant::now() + time;
-    let run = Run { request, elf: &elf, job: &job, code: Code::new(request.code), time };
+    let run = Run { request, elf: elf.clone(), job: &job, code: Arc::new(Code::new(request.code)), time };
     let is_first = request.tier == Tier::Auto && run.code.is_first(&elf, request.options);
     let alone = match request.tier {
         Tier::Interpreter => time,
@@ -55,7 +56,9 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     };
     let is_short_until = head_start::is_short_until(request.deadline);
     let competes_until = if is_first { until } else { is_short_until };
-    let prepare = || join(|| start("antares-run-worker"), || run.find());
+    let (code, script, tier, options) = (run.code.clone(), elf.clone(), request.tier, request.options);
+    let prepare =
+        move || join(|| start("antares-run-worker"), || native_code(&code, &script, tier, options));
     let (pool, native) =
         match head_start::race(child.as_mut(), alone, competes_until, run.code.cancel(), prepare) {
             First::Prepared((pool, native)) => (pool?, native?),
@@ -76,17 +79,22 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     }
 }
 
-impl Run<'_> {
-    /// Native code, if the tier wants it.
-    fn find(&self) -> Result<Option<Native>, Failure> {
-        let find = || self.code.find(self.elf, self.request.options);
-        match self.request.tier {
-            Tier::Interpreter => Ok(None),
-            Tier::Native => find().map(Some),
-            Tier::Auto => Ok(find().map_err(|failure| self.code.report(&failure)).ok()),
-        }
+/// Native code, if the tier wants it.
+fn native_code(
+    code: &Code,
+    elf: &Sealed,
+    tier: Tier,
+    options: CompileOptions,
+) -> Result<Option<Native>, Failure> {
+    let find = || code.find(elf, options);
+    match tier {
+        Tier::Interpreter => Ok(None),
+        Tier::Native => find().map(Some),
+        Tier::Auto => Ok(find().map_err(|failure| code.report(&failure)).ok()),
     }
+}
 
+impl Run<'_> {
     fn in_worker(&self, pool: &Pool, native: Option<Native>) -> Result<Report, Failure> {
         let Self { request, elf, code, .. } = self;
         let is_spared =
@@ -146,13 +154,14 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     }
     let mut child = head_start::verify(request, &mock);
     let until = head_start::is_short_until(request.deadline);
-    let code = Code::new(request.code);
-    let read = || {
+    let code = Arc::new(Code::new(request.code));
+    let (finds, tier, environment) = (code.clone(), request.tier, request.environment);
+    let read = move || {
         let parsed = ParsedTransaction::new(mock)?;
-        let programs = programs_for(request, &parsed, &code)?;
+        let programs = programs_for(&parsed, tier, &environment, &finds)?;
         Ok::<_, Failure>((parsed, programs))
     };
-    let prepare = || join(|| start("antares-run-worker"), read);
+    let prepare = move || join(|| start("antares-run-worker"), read);
     let (pool, read) = match head_start::race(child.as_mut(), Duration::ZERO, until, code.cancel(), prepare) {
         First::Prepared(prepared) => prepared,
         First::Interpreted(verdict) => return Ok(verdict),
@@ -178,19 +187,8 @@ impl Transactions {
     /// As [`verify`].
     pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
         let parsed = ParsedTransaction::parse(&request.json)?;
-        let programs = programs_for(request, &parsed, &self.code)?;
+        let programs = programs_for(&parsed, request.tier, &request.environment, &self.code)?;
         verify_in(&self.pool, (&self.code, programs), parsed, request)
-    }
-}
-
-fn programs_for(
-    request: &verify_request::Request,
-    parsed: &ParsedTransaction,
-    code: &Code,
-) -> Result<Programs, Failure> {
-    match request.tier {
-        Tier::Interpreter => Ok(Programs::default()),
-        Tier::Auto | Tier::Native => code_of_programs(request, parsed, code),
     }
 }
 
@@ -359,15 +357,19 @@ impl Programs {
     }
 }
 
-/// Native code of the programs that a transaction may run. The interpreter runs a program that the compiler
-/// refuses, and names its error.
-fn code_of_programs(
-    request: &verify_request::Request,
+/// Native code of the programs that a transaction may run, if the tier wants it. The interpreter runs a program that
+/// the compiler refuses, and names its error.
+fn programs_for(
     parsed: &ParsedTransaction,
+    tier: Tier,
+    environment: &Environment,
     code: &Code,
 ) -> Result<Programs, Failure> {
     let mut found = Programs::default();
-    for program in programs(&parsed.mock, &request.environment) {
+    if tier == Tier::Interpreter {
+        return Ok(found);
+    }
+    for program in programs(&parsed.mock, environment) {
         let own;
         let sealed = match parsed.file(&program.data_hash) {
             Some(file) => file,
@@ -382,14 +384,14 @@ fn code_of_programs(
                 Ok(_) if !found.has_capacity(1) => return Ok(found),
                 Ok(native) => Some(native),
                 Err(failure @ Failure::Refused { .. }) => found.go_without(sealed.digest(), &failure),
-                Err(failure) if request.tier == Tier::Auto => {
+                Err(failure) if tier == Tier::Auto => {
                     code.report(&failure);
                     found.go_without(sealed.digest(), &failure)
                 }
                 Err(failure) => return Err(failure),
             };
             let elf = Elf { bytes: program.elf.clone(), digest: sealed.digest(), options };
-            if request.tier == Tier::Auto {
+            if tier == Tier::Auto {
                 native = native.and_then(|native| found.spare(code, &elf, native));
             }
             if let Some(native) = native {

@@ -4,7 +4,8 @@
 
 use std::{
     env, io,
-    sync::atomic::{AtomicBool, Ordering},
+    panic::resume_unwind,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,6 @@ use bytes::Bytes;
 use crate::{
     input::{run_request, verify_request::Request},
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
-    local::native::join,
     output::verdict::Verdict,
 };
 
@@ -38,7 +38,7 @@ const NATIVE_IN: Duration = Duration::from_millis(20);
 const CHECKED_EVERY: Duration = Duration::from_millis(1);
 
 /// Waits for the child's report until the given time.
-type Wait<'a, T> = Box<dyn FnMut(Instant) -> io::Result<Option<T>> + Send + 'a>;
+type Wait<'a, T> = Box<dyn FnMut(Instant) -> io::Result<Option<T>> + 'a>;
 
 /// A child that interprets a script or a transaction.
 pub(crate) struct HeadStart<'a, T> {
@@ -47,14 +47,14 @@ pub(crate) struct HeadStart<'a, T> {
     alone_until: Instant,
 }
 
-impl<'a, T: Send> HeadStart<'a, T> {
+impl<'a, T> HeadStart<'a, T> {
     fn start<F>(
         work: impl FnOnce(&HostPipes),
         wait: impl FnOnce(Hosted) -> F,
         deadline: Option<Duration>,
     ) -> Option<Self>
     where
-        F: FnMut(Instant) -> io::Result<Option<T>> + Send + 'a,
+        F: FnMut(Instant) -> io::Result<Option<T>> + 'a,
     {
         let alone = Duration::from_millis(milliseconds(env::var(KEY).ok().as_deref()));
         if alone.is_zero() {
@@ -74,26 +74,6 @@ impl<'a, T: Send> HeadStart<'a, T> {
     pub(crate) fn report(&mut self, until: Instant) -> Option<T> {
         (self.wait)(until).ok()?
     }
-
-    /// Runs `prepare`, which makes native code ready, while the child continues. If the child ends first,
-    /// `cancel` stops `prepare`.
-    fn against<U>(&mut self, until: Instant, cancel: &Cancel, prepare: impl FnOnce() -> U) -> (Option<T>, U) {
-        let is_ready = AtomicBool::new(false);
-        let child = || {
-            while !is_ready.load(Ordering::Relaxed) && Instant::now() < until {
-                if let Some(report) = (self.wait)(Instant::now() + CHECKED_EVERY).ok()? {
-                    cancel.cancel();
-                    return Some(report);
-                }
-            }
-            None
-        };
-        join(child, || {
-            let prepared = prepare();
-            is_ready.store(true, Ordering::Relaxed);
-            prepared
-        })
-    }
 }
 
 /// The first to finish.
@@ -104,22 +84,31 @@ pub(crate) enum First<T, U> {
     Prepared(U),
 }
 
-/// Lets `child` run alone for at least `alone`, then next to `prepare` until `until`.
-pub(crate) fn race<T: Send, U>(
+/// Lets `child` run alone for at least `alone`, then next to `prepare` until `until`. If the child ends first,
+/// `cancel` stops `prepare`, and nothing waits for it: its thread ends with this process, as do its workers.
+pub(crate) fn race<T, U: Send + 'static>(
     child: Option<&mut HeadStart<'_, T>>,
     alone: Duration,
     until: Instant,
     cancel: &Cancel,
-    prepare: impl FnOnce() -> U,
+    prepare: impl FnOnce() -> U + Send + 'static,
 ) -> First<T, U> {
     let Some(child) = child else { return First::Prepared(prepare()) };
     if let Some(report) = child.report(child.alone_until.max(Instant::now() + alone)) {
         return First::Interpreted(report);
     }
-    match child.against(until, cancel, prepare) {
-        (Some(report), _) => First::Interpreted(report),
-        (None, prepared) => First::Prepared(prepared),
+    let preparing = thread::spawn(prepare);
+    while !preparing.is_finished() && Instant::now() < until {
+        match (child.wait)(Instant::now() + CHECKED_EVERY) {
+            Ok(None) => {}
+            Ok(Some(report)) => {
+                cancel.cancel();
+                return First::Interpreted(report);
+            }
+            Err(_) => break,
+        }
     }
+    First::Prepared(preparing.join().unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 /// The end of a run within `deadline` that is about to start, if it is too short to need native code.

@@ -1,6 +1,6 @@
 //! Native code on this machine: cached code, else baseline code at once, with full code for the next run.
 
-use std::{cell::OnceCell, thread};
+use std::{sync::OnceLock, thread};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_pool::{
@@ -48,7 +48,7 @@ impl Source<'_> {
 pub struct Code {
     is_full: bool,
     kept: Option<CodeFolder>,
-    compilers: OnceCell<Pool>,
+    compilers: OnceLock<Pool>,
     cancel: Cancel,
 }
 
@@ -57,7 +57,7 @@ impl Code {
         Self {
             is_full: args.full,
             kept: CodeFolder::of_user(args.no_cache),
-            compilers: OnceCell::new(),
+            compilers: OnceLock::new(),
             cancel: Cancel::new(),
         }
     }

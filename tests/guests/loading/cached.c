@@ -10,6 +10,8 @@ typedef unsigned char u8;
 /* Above the program, and not at a page's start. */
 #define PLACE ((volatile u8 *)0x100064)
 #define CODE 0x200000
+#define CODE_STEP 0x20000
+#define CODES 10
 
 __asm__(".section .text.start,\"ax\"\n.globl _start\n_start:\n.option push\n.option norelax\nla gp,__global_pointer$\n.option pop\n"
         "call lock\nli a7,93\necall\n.text\n");
@@ -41,6 +43,14 @@ static void load_code(u64 place, u64 offset) {
   for (u64 i = 0; i < 64 * 1024; i += 61) add(*(volatile u8 *)(place + i));
 }
 
+static void load_codes(void) {
+  for (u64 i = 0; i < CODES; i++) load_code(CODE + i * CODE_STEP, i * 1024);
+}
+
+static void write_codes(void) {
+  for (u64 i = 0; i < CODES; i++) *(volatile u8 *)(CODE + i * CODE_STEP + 5000) += 9;
+}
+
 u64 lock(void) {
   switch (CASE) {
   case 0: load(CELL, 0, 0, BYTES); break;
@@ -62,6 +72,11 @@ u64 lock(void) {
   case 15: load(CELL, 0, 0, BYTES); load_code(0x108000, 0); break;
   case 16: load_code(0x108000, 0); load(CELL, 0, 0, BYTES); break;
   case 17: load(CELL, 0, 0, BYTES); load(CELL, 0x400000 - 0x100064 - 5000, 0, BYTES); break;
+  /* More code than is cached. */
+  case 18: load_codes(); break;
+  case 19: load_codes(); *(volatile u8 *)(CODE + CODES * CODE_STEP - CODE_STEP + 5000) = 9; break;
+  case 20: write_codes(); break;
+  case 21: write_codes(); load_codes(); break;
   }
   look();
   char line[17];

@@ -21,7 +21,7 @@ pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
 }
 
 /// Number of cases of [`cached_lock`].
-pub const CACHED_CASES: usize = 18;
+pub const CACHED_CASES: usize = 22;
 
 /// A lock that loads the second and the third cell dep over what earlier runs left in memory.
 ///

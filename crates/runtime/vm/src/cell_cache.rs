@@ -6,6 +6,9 @@
 //! hidden pages become zeros, as the run expects, and all become plain memory. Changing the rights takes no
 //! system call. Without protection keys, nothing is cached.
 //!
+//! Code that a run copies to its memory must be read-only too. Some parts of it keep a key of their own, so that
+//! the next run of the same script protects them without a system call.
+//!
 //! Rights belong to a thread. So only one machine of a thread has a cache, and only within an
 //! [`attempt`](crate::MachineSession::attempt), which machines do not leave.
 
@@ -23,7 +26,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    limits::{CACHED_CELLS_MAX, PAGE_BYTES},
+    limits::{CACHED_CELLS_MAX, CODE_PARTS_MAX, PAGE_BYTES},
     pages::Pages,
 };
 
@@ -33,12 +36,18 @@ const FREE: u8 = 0;
 const HIDDEN: u8 = 1;
 /// The run has loaded the cell.
 const SHOWN: u8 = 2;
-/// The run has loaded the cell as code, so writing to it is a bailout.
+/// The run may execute the pages, so writing to them is a bailout.
 const SEALED: u8 = 3;
+/// Code of an earlier run, now plain memory.
+const OPEN: u8 = 4;
 
 /// Rights of a protection key: bits of the register PKRU.
 const NOTHING: u32 = 0b11;
 const READ: u32 = 0b10;
+const ALL: u32 = 0b00;
+
+/// Slots for cells, then for parts of code. Each has a key.
+const SLOTS: usize = CACHED_CELLS_MAX + CODE_PARTS_MAX;
 
 /// Loads that are not cached after an eviction, except for the first: an eviction and the next insertion take
 /// two system calls.
@@ -49,7 +58,7 @@ const PENALTY_MAX: u32 = 1024;
 const NOT_EVICTED: &str = "pages of guest memory cannot be evicted from the cache";
 
 /// The keys of the slots; `None` if the processor or the kernel has none, or if they are in use.
-static KEYS: OnceLock<Option<[u32; CACHED_CELLS_MAX]>> = OnceLock::new();
+static KEYS: OnceLock<Option<[u32; SLOTS]>> = OnceLock::new();
 
 thread_local! {
     /// Const and without a destructor: the handler reads it.
@@ -60,13 +69,13 @@ thread_local! {
 /// The cached cells of a machine's memory.
 #[derive(Debug, Default)]
 pub(crate) struct CellCache {
-    slots: [Slot; CACHED_CELLS_MAX],
-    /// The bytes of each slot; zeros follow them.
+    slots: [Slot; SLOTS],
+    /// The bytes of each cell; zeros follow them.
     contents: [Bytes; CACHED_CELLS_MAX],
     penalty: AtomicU32,
 }
 
-/// Pages of a cached cell, which the handler may evict.
+/// Pages with a key. The handler may evict those of a cell.
 #[derive(Debug, Default)]
 struct Slot {
     /// Host address.
@@ -76,11 +85,11 @@ struct Slot {
 }
 
 /// Lets machines of this process, and of children that it forks later, cache the large cells of transactions.
-/// It takes four of 15 protection keys, once. Without such keys it has no effect. Call it before the process
+/// It takes eight of 15 protection keys, once. Without such keys it has no effect. Call it before the process
 /// gives up system calls.
 pub fn cache_cells() {
     KEYS.get_or_init(|| {
-        let keys: [_; CACHED_CELLS_MAX] = std::array::from_fn(|_| {
+        let keys: [_; SLOTS] = std::array::from_fn(|_| {
             // SAFETY: a new key changes only the rights to pages that get it later.
             let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, NOTHING & 1) };
             u32::try_from(key).ok()
@@ -141,7 +150,7 @@ impl CellCache {
     /// Whether `cell` and zeros are cached at the host addresses `part`. If so, they become readable.
     pub(crate) fn find(&mut self, part: Range<usize>, cell: &Bytes) -> bool {
         let is_it = |slot: &Slot| slot.is_used() && slot.range() == part;
-        let Some(index) = self.slots.iter().position(is_it) else { return false };
+        let Some(index) = self.cells().iter().position(is_it) else { return false };
         let (slot, cached) = (&self.slots[index], &mut self.contents[index]);
         let is_same = cached.len() == cell.len() && (cached.as_ptr() == cell.as_ptr() || cached == cell);
         if !is_same {
@@ -165,21 +174,21 @@ impl CellCache {
         if penalty > PENALTY {
             return self.penalty.store(penalty - 1, Relaxed);
         }
-        if part.is_empty() || !self.arm() || self.slots.iter().any(|slot| slot.overlaps(&part)) {
+        if part.is_empty() || !self.arm() || self.cells().iter().any(|slot| slot.overlaps(&part)) {
             return;
         }
         // A cell that this run has not loaded makes room.
-        let index_of = |state| self.slots.iter().position(|slot| slot.state.load(Relaxed) == state);
+        let index_of = |state| self.cells().iter().position(|slot| slot.state.load(Relaxed) == state);
         let Some(index) = index_of(FREE).or_else(|| index_of(HIDDEN)) else { return };
         let slot = &self.slots[index];
         if slot.is_used() {
             self.evict(slot);
         }
         let (Some(Some(keys)), false) = (KEYS.get(), slot.is_used()) else { return };
-        if change(&part, libc::PROT_READ | libc::PROT_WRITE, keys[index]) {
-            slot.start.store(part.start, Relaxed);
-            slot.bytes.store(part.len(), Relaxed);
-            slot.state.store(SHOWN, Relaxed);
+        if !self.evict_code_in(&part) {
+            return;
+        }
+        if self.slots[index].take(&part, SHOWN, keys[index]) {
             self.contents[index] = cell;
             self.set_rights();
         }
@@ -188,38 +197,70 @@ impl CellCache {
     /// Hides all cells from the next run.
     pub(crate) fn hide(&self) {
         if !self.is_empty() {
-            self.slots
-                .iter()
-                .filter(|slot| slot.is_used())
-                .for_each(|slot| slot.state.store(HIDDEN, Relaxed));
+            let cells = self.cells().iter().filter(|slot| slot.is_used());
+            cells.for_each(|slot| slot.state.store(HIDDEN, Relaxed));
             self.set_rights();
         }
     }
 
-    /// Makes native code bail out when it writes to a cell in `code`, pages of the memory at `base`. Returns the
-    /// pages of these cells.
+    /// Makes native code bail out when it writes to a cell in `code`, pages of the memory at `base`, or to other
+    /// parts of them that have a key. Returns the pages of these.
     pub(crate) fn seal(&self, base: *mut u8, code: Pages) -> Pages {
-        let mut sealed = Pages::default();
-        for slot in self.slots.iter().filter(|slot| slot.is_used()) {
+        for slot in self.cells().iter().filter(|slot| slot.is_used()) {
             let pages = slot.pages(base);
             if pages.minus(code).is_empty() && slot.state.load(Relaxed) != HIDDEN {
                 slot.state.store(SEALED, Relaxed);
-                sealed = sealed.or(pages);
             } else if !pages.and(code).is_empty() {
                 assert!(self.evict(slot), "{NOT_EVICTED}");
             }
         }
-        sealed
+        let others = code.minus(self.sealed(base));
+        if !others.is_empty() && self.arm() {
+            let address = |page| base.expose_provenance() + page * PAGE_BYTES;
+            others.ranges().for_each(|part| self.seal_code(&(address(part.start)..address(part.end))));
+            self.set_rights();
+        }
+        self.sealed(base)
+    }
+
+    /// Seals `part`, if there is a slot and no system call fails.
+    fn seal_code(&self, part: &Range<usize>) {
+        let (Some(Some(keys)), slots) = (KEYS.get(), self.code()) else { return };
+        if let Some(slot) = slots.iter().find(|slot| slot.is_used() && slot.range() == *part) {
+            return slot.state.store(SEALED, Relaxed);
+        }
+        let index_of = |state| slots.iter().position(|slot| slot.state.load(Relaxed) == state);
+        if !self.evict_code_in(part) {
+            return;
+        }
+        let Some(index) = index_of(FREE).or_else(|| index_of(OPEN)) else { return };
+        if !slots[index].is_used() || self.evict(&slots[index]) {
+            slots[index].take(part, SEALED, keys[CACHED_CELLS_MAX + index]);
+        }
+    }
+
+    /// Makes parts of code that overlap `part` plain memory, unless the run may execute them.
+    fn evict_code_in(&self, part: &Range<usize>) -> bool {
+        let mut slots = self.code().iter().filter(|slot| slot.overlaps(part));
+        slots.all(|slot| slot.state.load(Relaxed) == OPEN && self.evict(slot))
+    }
+
+    fn sealed(&self, base: *mut u8) -> Pages {
+        let sealed = self.slots.iter().filter(|slot| slot.state.load(Relaxed) == SEALED);
+        sealed.fold(Pages::default(), |pages, slot| pages.or(slot.pages(base)))
     }
 
     /// Undoes [`CellCache::seal`]. Returns the pages.
     pub(crate) fn unseal(&self, base: *mut u8) -> Pages {
-        let mut unsealed = Pages::default();
-        for slot in self.slots.iter().filter(|slot| slot.state.load(Relaxed) == SEALED) {
-            slot.state.store(SHOWN, Relaxed);
-            unsealed = unsealed.or(slot.pages(base));
+        let sealed = self.sealed(base);
+        if !sealed.is_empty() {
+            for (slots, state) in [(self.cells(), SHOWN), (self.code(), OPEN)] {
+                let slots = slots.iter().filter(|slot| slot.state.load(Relaxed) == SEALED);
+                slots.for_each(|slot| slot.state.store(state, Relaxed));
+            }
+            self.set_rights();
         }
-        unsealed
+        sealed
     }
 
     /// Evicts all cells, before the machine's memory changes in another way.
@@ -231,12 +272,20 @@ impl CellCache {
 
     /// Whether the page at a host address belongs to a cached cell, and if so, whether the run loaded it.
     pub(crate) fn holds(&self, page: usize) -> Option<bool> {
-        let slot = self.slots.iter().find(|slot| slot.overlaps(&(page..page + 1)))?;
+        let slot = self.cells().iter().find(|slot| slot.overlaps(&(page..page + 1)))?;
         Some(slot.state.load(Relaxed) != HIDDEN)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         !self.slots.iter().any(Slot::is_used)
+    }
+
+    fn cells(&self) -> &[Slot] {
+        &self.slots[..CACHED_CELLS_MAX]
+    }
+
+    fn code(&self) -> &[Slot] {
+        &self.slots[CACHED_CELLS_MAX..]
     }
 
     /// Makes this thread's rights those of this machine's cells. Fails if another machine's are.
@@ -256,7 +305,11 @@ impl CellCache {
         let Some(Some(keys)) = KEYS.get() else { return };
         let (mut changed, mut rights) = (0, 0);
         for (key, slot) in keys.iter().zip(&self.slots) {
-            let right = if slot.state.load(Relaxed) >= SHOWN { READ } else { NOTHING };
+            let right = match slot.state.load(Relaxed) {
+                SHOWN | SEALED => READ,
+                OPEN => ALL,
+                _ => NOTHING,
+            };
             changed |= NOTHING << (2 * key);
             rights |= right << (2 * key);
         }
@@ -283,12 +336,25 @@ impl CellCache {
             unsafe { ptr::with_exposed_provenance_mut::<u8>(range.start).write_bytes(0, range.len()) };
         }
         slot.state.store(FREE, Relaxed);
-        self.penalty.store((self.penalty.load(Relaxed) + PENALTY).min(PENALTY_MAX), Relaxed);
+        if state != OPEN {
+            self.penalty.store((self.penalty.load(Relaxed) + PENALTY).min(PENALTY_MAX), Relaxed);
+        }
         true
     }
 }
 
 impl Slot {
+    /// Gives the pages `part` this slot, with its key. Fails if the system call does.
+    fn take(&self, part: &Range<usize>, state: u8, key: u32) -> bool {
+        let is_done = change(part, libc::PROT_READ | libc::PROT_WRITE, key);
+        if is_done {
+            self.start.store(part.start, Relaxed);
+            self.bytes.store(part.len(), Relaxed);
+            self.state.store(state, Relaxed);
+        }
+        is_done
+    }
+
     fn range(&self) -> Range<usize> {
         let start = self.start.load(Relaxed);
         start..start + self.bytes.load(Relaxed)
@@ -442,9 +508,41 @@ mod tests {
             // A cell that is only partly code is evicted, and the code is protected.
             core.unprotect();
             core.protect(Pages::holding(PLACE as u64..PLACE as u64 + 1));
-            assert!(core.cells.is_empty() && !evict_at(part.start));
+            assert!(core.cells.holds(part.start).is_none() && !evict_at(part.start));
             core.unprotect();
             core.store_bytes(PLACE as u64, &[0; BYTES]).unwrap();
+        });
+    }
+
+    #[test]
+    fn code_of_the_next_run_has_its_keys_already() {
+        with_cached(|core, _| {
+            let pages = |places: &[usize]| {
+                let one = |place: &usize| Pages::holding(*place as u64..(*place + BYTES) as u64);
+                places.iter().map(one).fold(Pages::default(), Pages::or)
+            };
+            let places: [usize; CODE_PARTS_MAX + 1] = std::array::from_fn(|index| (index + 2) * 2 * BYTES);
+            let others = places.map(|place| place + PAGE_BYTES);
+            for places in [places, places, others, places] {
+                core.reset(0, 2, 1);
+                for (loaded, place) in places.iter().enumerate() {
+                    // Parts of the last run are plain memory.
+                    core.store_bytes(*place as u64, &[7; BYTES]).unwrap();
+                    core.protect(pages(&places[..=loaded]));
+                    // One more than there are slots.
+                    let with_key = pages(&places[..CODE_PARTS_MAX.min(loaded + 1)]);
+                    assert_eq!(core.cells.sealed(core.base()), with_key);
+                    assert!(!evict_at(part(core, *place, 1).start));
+                }
+                assert_eq!(core.protected(), pages(&places));
+            }
+            // A cell takes its pages over.
+            core.reset(0, 2, 1);
+            core.store_bytes(places[0] as u64, &cell()).unwrap();
+            core.cells.insert(part(core, places[0], BYTES), cell());
+            assert_eq!(core.cells.holds(part(core, places[0], 1).start), Some(true));
+            core.protect(pages(&places[1..]));
+            assert_eq!(core.bytes()[places[0]..places[0] + BYTES], cell());
         });
     }
 

@@ -52,6 +52,8 @@ pub(crate) const CACHED_PAGES_MAX: usize = 512;
 
 /// Maximum cells that a machine's memory caches. Each takes one of a process's 15 protection keys.
 pub(crate) const CACHED_CELLS_MAX: usize = 4;
+/// Maximum parts of code with a key.
+pub(crate) const CODE_PARTS_MAX: usize = 4;
 
 /// Minimum bytes of a cell that memory caches. Code is cached whatever its length, because the change of its
 /// protection costs more than the copy.

@@ -22,34 +22,42 @@ use crate::{bailout::Bailout, interpreter::Interpreter, memory::Core};
 /// The link register of millicode.
 const T0: usize = 5;
 
-/// A set of even guest memory addresses. It takes a constant 256 KiB.
-struct AddressSet(Vec<u64>);
+/// Guest memory of one word of a set, which has a bit for each even address, and of a block of words.
+const WORD_BYTES: u64 = 128;
+const BLOCK_BYTES: u64 = WORD_BYTES * BLOCK_WORDS as u64;
+const BLOCK_WORDS: usize = 64;
+
+/// A set of even guest memory addresses: at most 256 KiB, in blocks that exist once they have an address.
+struct AddressSet(Vec<Option<Box<[u64; BLOCK_WORDS]>>>);
 
 impl AddressSet {
     fn new() -> Self {
-        Self(vec![0; usize::try_from(GUEST_MEMORY_BYTES / 2 / 64).unwrap_or(0)])
+        Self(vec![None; usize::try_from(GUEST_MEMORY_BYTES / BLOCK_BYTES).unwrap_or(0)])
     }
 
-    fn word(address: u64) -> (usize, u64) {
-        (usize::try_from(address / 128).unwrap_or(usize::MAX), 1 << (address / 2 % 64))
+    /// Block, word and bit of an address.
+    fn place(address: u64) -> (usize, usize, u64) {
+        let word = usize::try_from(address / WORD_BYTES).unwrap_or(usize::MAX);
+        (word / BLOCK_WORDS, word % BLOCK_WORDS, 1 << (address / 2 % 64))
     }
 
     fn add(&mut self, address: u64) {
-        let (word, bit) = Self::word(address);
-        if let Some(word) = self.0.get_mut(word) {
-            *word |= bit;
+        let (block, word, bit) = Self::place(address);
+        if let Some(block) = self.0.get_mut(block) {
+            block.get_or_insert_with(|| Box::new([0; _]))[word] |= bit;
         }
     }
 
     fn has(&self, address: u64) -> bool {
-        let (word, bit) = Self::word(address);
-        self.0.get(word).is_some_and(|word| word & bit != 0)
+        let (block, word, bit) = Self::place(address);
+        matches!(self.0.get(block), Some(Some(block)) if block[word] & bit != 0)
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> {
-        let words = self.0.iter().zip(0_u64..).filter(|(word, _)| **word != 0);
-        words.flat_map(|(word, index)| {
-            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 128 + bit * 2)
+        let blocks = self.0.iter().zip(0_u64..).filter_map(|(block, index)| Some((block.as_ref()?, index)));
+        let words = blocks.flat_map(|(block, index)| block.iter().zip(index * BLOCK_WORDS as u64..));
+        words.filter(|(word, _)| **word != 0).flat_map(|(word, index)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * WORD_BYTES + bit * 2)
         })
     }
 }
