@@ -1,8 +1,10 @@
 //! Shared routines of every library: entry, calls of the host, indirect calls, division and the carry-less
 //! product.
 
+use std::mem::offset_of;
+
 use antares_abi::{
-    BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE, THUNK_BYTES,
+    BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, HostTable, NAMES_TARGET, PAST_TABLE, THUNK_BYTES,
 };
 use antares_program::Reg;
 
@@ -12,7 +14,7 @@ use crate::{
     fitted::fitted,
     function::RETURN_BYTES,
     number,
-    registers::{self, BASE, CYCLES_LEFT, STATE, state_slot},
+    registers::{self, BASE, CYCLES_LEFT, STATE, host, state_slot},
     values::Code,
 };
 
@@ -106,7 +108,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
-    asm.call_to(registers::host_ecall());
+    asm.call_to(host(offset_of!(HostTable, ecall)));
     asm.lea(BASE, registers::base_from_state());
     asm.mov(CYCLES_LEFT, registers::cycles_left());
     for (register, host) in context.pinned.lost_in_syscalls() {
@@ -134,7 +136,7 @@ fn far_jump(context: &Context, asm: &mut Assembler) {
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, state_slot(Reg::RA));
-    asm.call_to(registers::host_far_jump());
+    asm.call_to(host(offset_of!(HostTable, far_jump)));
     asm.trap(number(BailoutReason::UnknownTarget));
 }
 
@@ -174,7 +176,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.row(2 * RETURN_BYTES, &[]);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, Gpr::RAX);
-    asm.call_to(registers::host_resolve());
+    asm.call_to(host(offset_of!(HostTable, resolve)));
     // Another library's thunk preserves no registers.
     asm.mov(Gpr::RCX, Gpr::RAX);
     asm.mov(Gpr::RAX, Mem::at(Gpr::RSP, 0));
@@ -248,7 +250,7 @@ fn carryless(context: &Context, asm: &mut Assembler) {
     asm.bind(turn);
     asm.shift_number(Shift::Rol, bits, 1);
     asm.alu(Alu::Add, low, low);
-    asm.add_with_carry(high, high);
+    asm.alu(Alu::Adc, high, high);
     asm.test_bit(bits, 0);
     asm.jump_if(Cond::ABOVE_EQUAL, no_bit);
     asm.alu(Alu::Xor, low, Gpr::RAX);

@@ -38,7 +38,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 builder.build_conditional_branch(is_taken, self.target(*taken), self.target(*otherwise))?;
                 Ok(())
             }
-            Terminator::Call { callee, to } if self.emitter.returns_again(*callee) => {
+            Terminator::Call { callee, to } if self.emitter.ir.returns_again(*callee) => {
                 self.call_again(*callee, block)?;
                 self.jump(*to)
             }

@@ -7,7 +7,7 @@
 //! them.
 
 use antares_abi::BailoutReason;
-use antares_ir::{Block, Returns, SpAfter, Terminator};
+use antares_ir::{Block, Returns, SpAfter};
 use antares_program::{FunctionId, Reg};
 use inkwell::{
     IntPredicate,
@@ -22,13 +22,6 @@ use crate::{
 };
 
 impl<'c> Emitter<'c, '_> {
-    /// Whether calls of a function may return more than once.
-    pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
-        let callee = &self.ir.functions[callee.0 as usize];
-        // Other libraries do not know which registers are read after such a call.
-        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !self.ir.is_open
-    }
-
     /// Calls a function of the host.
     fn call_host(
         &self,
@@ -50,14 +43,6 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
-    /// Whether the function marks its frame.
-    fn has_marks(&self) -> bool {
-        self.ir.blocks.iter().any(|block| match block.terminator {
-            Terminator::Call { callee, .. } => self.emitter.returns_again(callee),
-            _ => false,
-        })
-    }
-
     /// Calls `callee`, which may return more than once.
     pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result<(), CodegenError> {
         let emitter = self.emitter;
@@ -89,7 +74,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     /// Removes the frame's marks before the function ends.
     pub(crate) fn unmark(&self) -> Result<(), CodegenError> {
-        if self.has_marks() {
+        if self.emitter.ir.has_marks(self.ir) {
             self.emitter.call_host(self.base, Field::UNMARK, &[])?;
         }
         Ok(())

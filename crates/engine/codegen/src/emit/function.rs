@@ -219,7 +219,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         signature.in_state.iter().try_for_each(|register| self.reload(*register))?;
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
-            self.emitter.check_frame(self.value, sp, low)?;
+            let bounds = self.emitter.ir.frame_bounds();
+            self.emitter.check_between(self.value, bounds, sp, (low, 0))?;
         }
         self.emitter.builder.build_unconditional_branch(self.blocks[0])?;
         Ok(())
