@@ -100,7 +100,7 @@ fn length(bytes: u8) -> String {
 }
 
 /// A short description of the fault.
-pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_>) -> String {
+pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer) -> String {
     let what = |address| namer.what_is_at(address, vm.id, vm.program);
     if is_stack_overflow(vm, fault) {
         let sp = vm.registers[SP];
