@@ -36,13 +36,7 @@ use crate::{
 pub fn ckb_debugger() -> ExitCode {
     settle(ProcessKind::Command);
     let helpers = Helpers { rival: Some(&Native), gdb: Some(&Gdb) };
-    crate::ckb_debugger::debug(std::env::args_os(), Box::new(start), helpers)
-}
-
-/// A runner that uses child processes.
-#[expect(clippy::unnecessary_wraps, reason = "others fail here")]
-fn start() -> Result<Box<dyn ScriptRunner>, String> {
-    Ok(Box::new(Sandboxed))
+    crate::ckb_debugger::debug(std::env::args_os(), Box::new(Sandboxed), helpers)
 }
 
 /// Creates a process for one script.

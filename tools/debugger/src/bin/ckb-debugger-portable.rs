@@ -8,5 +8,5 @@ use antares_debugger::{
 };
 
 fn main() -> ExitCode {
-    debug(std::env::args_os(), Box::new(|| Ok(Box::new(Here))), Helpers::default())
+    debug(std::env::args_os(), Box::new(Here), Helpers::default())
 }

@@ -1,6 +1,9 @@
 //! A debugged script group.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::mpsc::{Receiver, sync_channel},
+};
 
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{CellName, GroupKind, Prepared};
@@ -10,10 +13,11 @@ use ckb_vm::Error;
 use super::{
     error::DebugError,
     history::History,
+    image::Registers,
     lane::Met,
-    limits::HEARD_CYCLES,
+    limits::{HEARD_CYCLES, LINES_MAX},
     loaded::LoadedFile,
-    printed::{Calls, Printed},
+    printed::{Calls, Line},
     record::Recorder,
     replay::{Hit, Mind, Reached, Replay},
     scan,
@@ -126,15 +130,6 @@ impl VmFault {
     }
 }
 
-/// Registers of a VM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers {
-    /// The general ones.
-    pub general: [u64; 32],
-    /// Program counter.
-    pub pc: u64,
-}
-
 /// Receives lines of debug output, with the VM that wrote each.
 pub type LineSink = Box<dyn FnMut(u64, &str)>;
 
@@ -145,7 +140,7 @@ pub struct Debuggee {
     /// Conditions for stopping.
     pub stops: Stops,
     breaks_on_error: bool,
-    printed: Printed,
+    printed: Receiver<Line>,
     sink: LineSink,
     /// Up to where debug output was told.
     reported: Moment,
@@ -160,10 +155,10 @@ impl Debuggee {
     /// There is no such group, or its script cannot start.
     pub fn new(target: Target, sink: LineSink) -> Result<Self, DebugError> {
         let prepared = Prepared::new(&target.mock, &target.environment)?;
-        let printed = Printed::default();
+        let (to, printed) = sync_channel(LINES_MAX);
         let only_prints = target.only_prints;
         let silent = Calls { only_prints, ..Calls::default() };
-        let loud = Calls { printed: Some(printed.clone()), ..silent.clone() };
+        let loud = Calls { printed: Some(to), ..silent.clone() };
         let group = (target.kind, target.cell);
         let recorder = Recorder::new(prepared, group, target.args, target.cycles_max, silent)?;
         let mut replay = Replay::new(recorder, loud)?;
@@ -242,8 +237,7 @@ impl Debuggee {
 
     /// Registers of a VM.
     pub fn registers(&mut self, vm: u64) -> Option<Registers> {
-        let place = self.replay.lanes.get_mut(&vm)?.position();
-        Some(Registers { general: place.registers, pc: place.pc })
+        Some(self.replay.lanes.get_mut(&vm)?.registers())
     }
 
     /// Reads memory of a VM; returns the number of bytes.
@@ -269,20 +263,7 @@ impl Debuggee {
         place.map(|(program, cycles)| self.replay.loaded().until(vm, program, cycles)).unwrap_or_default()
     }
 
-    /// Version of the VMs.
-    #[must_use]
-    pub fn vm_version(&self) -> u32 {
-        self.replay.recorder.group().sg_info.script_version.vm_version()
-    }
-
-    /// The program that a VM runs, as loaded.
-    #[must_use]
-    pub fn program(&self, vm: u64) -> Option<Bytes> {
-        let number = self.replay.lanes.get(&vm)?.program;
-        self.replay.recorder.tape.lock().programs.get(number).cloned()
-    }
-
-    /// The number of that program among all loaded ones.
+    /// The number of the program that a VM runs among all loaded ones.
     #[must_use]
     pub fn program_number(&self, vm: u64) -> Option<usize> {
         self.replay.lanes.get(&vm).map(|lane| lane.program)
@@ -303,11 +284,11 @@ impl Debuggee {
     #[must_use]
     pub fn is_known_program(&self, vm: u64) -> bool {
         let number = self.program_number(vm);
-        number.is_none() || self.stops.program().is_none_or(|known| Some(known) == number)
+        number.is_none() || self.stops.program.is_none_or(|known| Some(known) == number)
     }
 
     fn went_back(&mut self) {
-        self.printed.take();
+        self.printed.try_iter().for_each(drop);
         self.ended_at = None;
     }
 
@@ -316,9 +297,9 @@ impl Debuggee {
         &mut self,
         steps: impl FnOnce(&mut Self) -> Result<Stop, DebugError>,
     ) -> Result<Stop, DebugError> {
-        let program = self.stops.take_program();
+        let program = self.stops.program.take();
         let stop = steps(self);
-        self.stops.put_program(program);
+        self.stops.program = program;
         stop
     }
 
@@ -327,7 +308,7 @@ impl Debuggee {
         let from = self.replay.now();
         let bound = if from < self.reported { bound.min(self.reported) } else { bound };
         let reached = self.replay.run(bound, &self.stops, mind)?;
-        for (vm, line) in self.printed.take() {
+        for (vm, line) in self.printed.try_iter() {
             if from >= self.reported {
                 (self.sink)(vm, &line);
             }
@@ -337,17 +318,28 @@ impl Debuggee {
         Ok(reached)
     }
 
+    /// Like [`Debuggee::run`]; returns the stop, if there is one before `bound`.
+    fn advance(
+        &mut self,
+        bound: Moment,
+        mind: Mind,
+        is_interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Stop>, DebugError> {
+        Ok(match self.run(bound, mind)? {
+            Reached::Hit(hit) => Some(self.met(hit)),
+            Reached::End => Some(self.end()?),
+            Reached::Bound => is_interrupted().then_some(Stop::Interrupted),
+        })
+    }
+
     fn go_on(&mut self, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
         let mut mind = Mind::NotHere;
         loop {
-            let now = self.replay.now();
-            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
-            match self.run(bound, mind)? {
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
-                Reached::Bound => mind = Mind::All,
+            let bound = self.replay.now().after(HEARD_CYCLES);
+            if let Some(stop) = self.advance(bound, mind, is_interrupted)? {
+                return Ok(stop);
             }
+            mind = Mind::All;
         }
     }
 
@@ -355,20 +347,15 @@ impl Debuggee {
         let mut mind = Mind::NotHere;
         let mut is_done = false;
         while !(is_done && self.replay.vm() == vm) {
-            let now = self.replay.now();
+            let (now, is_next) = (self.replay.now(), self.replay.vm() == vm);
+            is_done |= is_next;
             // Other VMs run until this one is next.
-            let bound = match self.replay.vm() == vm {
-                true => Moment { cycles: now.cycles + 1, ..now },
-                false => Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now },
+            let stop = match is_next {
+                true => self.advance(now.after(1), mind, &mut || false)?,
+                false => self.advance(now.after(HEARD_CYCLES), mind, is_interrupted)?,
             };
-            is_done |= self.replay.vm() == vm;
-            match self.run(bound, mind)? {
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if bound.cycles > now.cycles + 1 && is_interrupted() => {
-                    return Ok(Stop::Interrupted);
-                }
-                Reached::Bound => {}
+            if let Some(stop) = stop {
+                return Ok(stop);
             }
             mind = if self.replay.vm() == vm { Mind::NotHere } else { Mind::All };
         }
@@ -388,19 +375,13 @@ impl Debuggee {
             }
             // Run up to the end of the range at once, unless another VM resumes.
             self.stops.stay_within(Some(range.clone()));
-            let now = self.replay.now();
-            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
-            let reached = self.run(bound, Mind::All);
+            let stop = self.advance(self.replay.now().after(HEARD_CYCLES), Mind::All, is_interrupted);
             self.stops.stay_within(None);
-            match reached? {
-                Reached::Hit(Hit { met: Met::Out, .. }) if self.replay.vm() == vm => {
-                    return Ok(Stop::Stepped);
-                }
-                Reached::Hit(Hit { met: Met::Out, .. }) => {}
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
-                Reached::Bound => {}
+            match stop? {
+                // Another VM is outside of the range.
+                Some(Stop::Stepped) if self.replay.vm() != vm => {}
+                Some(stop) => return Ok(stop),
+                None => {}
             }
             if !self.is_at(vm, &range) {
                 return Ok(Stop::Stepped);
@@ -447,11 +428,5 @@ impl Debuggee {
             }
             None => Err(DebugError::Diverged("an end that is none".to_owned())),
         }
-    }
-}
-
-impl std::fmt::Debug for Debuggee {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Debuggee").field("replay", &self.replay).finish_non_exhaustive()
     }
 }
