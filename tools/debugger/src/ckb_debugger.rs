@@ -1,7 +1,7 @@
 //! The command line interface of `ckb-debugger`: its options, output lines and exit statuses.
 //! `docs/debugger.md` lists the differences.
 //!
-//! The caller provides the [`ScriptRunner`], a sandboxed process or this process's interpreter, and the
+//! The caller provides what [begins](Begin) scripts, a sandboxed process or this process's interpreter, and the
 //! optional [`Helpers`]: a faster rival, and a gdb server.
 
 #[cfg(any(windows, test))]
@@ -22,7 +22,7 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser as _, error::ErrorKind};
 
-pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner};
+pub use runner::{Begin, Hears, Helpers, Raced, Rival, RunningScript, ServeGdb};
 pub use stopped::Ending;
 pub use target::ChosenScript;
 #[cfg(feature = "native")]
@@ -41,11 +41,7 @@ const NAME: &str = "ckb-debugger";
 
 /// Runs the command in `words`, which start with the program's name.
 #[must_use]
-pub fn debug(
-    words: impl Iterator<Item = OsString>,
-    runner: Box<dyn ScriptRunner>,
-    helpers: Helpers<'_>,
-) -> ExitCode {
+pub fn debug(words: impl Iterator<Item = OsString>, begin: Begin, helpers: Helpers) -> ExitCode {
     let words: Vec<OsString> = words.collect();
     let has_old_word =
         words.iter().any(|word| word.to_string_lossy().trim_start_matches('-').starts_with("pprof"));
@@ -63,20 +59,20 @@ pub fn debug(
             return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     };
-    execute(&words, runner, helpers).unwrap_or_else(|stop| ExitCode::from(stop.say()))
+    execute(&words, begin, helpers).unwrap_or_else(|stop| ExitCode::from(stop.say()))
 }
 
-fn execute(words: &Words, runner: Box<dyn ScriptRunner>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
+fn execute(words: &Words, begin: Begin, helpers: Helpers) -> Result<ExitCode, Ending> {
     let mode = words.mode();
     words.vm().ok_or_else(|| Ending::senseless("--vm-id must be a number"))?;
     if matches!(mode, Mode::DecodeInstruction | Mode::InstructionDecode) {
-        return fast::decode(words, runner);
+        return fast::decode(words, begin);
     }
     let cycles_max = words.max_cycles.parse().map_err(Ending::number)?;
     let missing = || Ending::Error("mode gdb is not there on this system".to_owned());
     let server = (mode == Mode::Gdb).then(|| helpers.gdb.ok_or_else(missing)).transpose()?;
     let target = ChosenScript::of(words)?;
-    let with = (runner, host(words)?);
+    let with = (begin, host(words)?);
     if let Some(server) = server {
         return gdb::serve(words, &target, cycles_max, with, server);
     }

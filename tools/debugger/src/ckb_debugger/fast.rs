@@ -16,7 +16,7 @@ use antares_abi::DEBUG_BYTES_MAX;
 use antares_hosted::job::{HostedEnd, HostedJob, HostedNews};
 
 use super::{
-    ChosenScript, Hears, Raced, Rival, ScriptRunner,
+    Begin, ChosenScript, Hears, Raced, Rival,
     host::Host,
     lines::{self, say},
     stopped::Ending,
@@ -43,15 +43,15 @@ pub(crate) fn run(
     words: &Words,
     target: &ChosenScript,
     cycles_max: u64,
-    (runner, host): (Box<dyn ScriptRunner>, Host),
-    rival: Option<&dyn Rival>,
+    (begin, host): (Begin, Host),
+    rival: Option<Rival>,
 ) -> Result<ExitCode, Ending> {
     let job = target.job(words, cycles_max, None);
     let may_race = !target.is_replaced && words.args.is_empty() && !job.has_input && !job.may_dump;
     let rival = rival.filter(|_| may_race);
     let answer = if rival.is_some() { Answer::Open(Vec::new()) } else { Answer::Interpreter };
     let answer = Arc::new(Mutex::new(answer));
-    let mut running = runner.begin(HostedJob::Run(Box::new(job)))?;
+    let mut running = begin(HostedJob::Run(Box::new(job)))?;
     let (ended, end) = channel();
     let mut hears = listener(host, &answer, ended);
     let Some(rival) = rival else {
@@ -59,7 +59,7 @@ pub(crate) fn run(
         return Ok(ExitCode::from(print_end(&end)?));
     };
     let waits: [(Duration, &dyn Fn() -> bool); 2] =
-        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !rival.is_ready(target))];
+        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !(rival.is_ready)(target))];
     for (wait, is_wanted) in waits {
         if is_wanted() && running.hear(&mut hears, Some(Instant::now() + wait))? {
             return Ok(ExitCode::from(print_end(&end)?));
@@ -68,7 +68,7 @@ pub(crate) fn run(
     thread::scope(|scope| {
         scope.spawn(|| {
             // If this fails, the interpreter continues. Apart from it, only this thread ends the process.
-            if let Some(raced) = rival.race(target, cycles_max) {
+            if let Some(raced) = (rival.race)(target, cycles_max) {
                 win(&raced, &answer);
             }
         });
@@ -154,7 +154,7 @@ fn win(raced: &Raced, answer: &Mutex<Answer>) {
 }
 
 /// Prints a decoded instruction.
-pub(crate) fn decode(words: &Words, runner: Box<dyn ScriptRunner>) -> Result<ExitCode, Ending> {
+pub(crate) fn decode(words: &Words, begin: Begin) -> Result<ExitCode, Ending> {
     let text =
         words.args.first().ok_or_else(|| Ending::senseless("which instruction? a number is missing"))?;
     let text = text.to_string_lossy();
@@ -170,7 +170,7 @@ pub(crate) fn decode(words: &Words, runner: Box<dyn ScriptRunner>) -> Result<Exi
         }
         Ok(None)
     });
-    runner.begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
+    begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
     let meanings = meanings.try_recv().map_err(|_| Ending::lost())?;
     if meanings.len() > 1 {
         return Err(Ending::senseless("more than one instruction set has this instruction"));

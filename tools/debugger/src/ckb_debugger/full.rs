@@ -19,7 +19,7 @@ use antares_hosted::job::{
 use antares_profile_view::{DebuggerNames, Sources, limits::COVERAGE_LINES_MAX};
 
 use super::{
-    ChosenScript, Hears, ScriptRunner,
+    Begin, ChosenScript, Hears,
     fast::status,
     host::Host,
     lines::{self, Cycles, say},
@@ -98,7 +98,7 @@ pub(crate) fn run(
     words: &Words,
     target: &ChosenScript,
     cycles_max: u64,
-    with: (Box<dyn ScriptRunner>, Host),
+    with: (Begin, Host),
 ) -> Result<ExitCode, Ending> {
     let vm = words.vm().unwrap_or_default();
     let watch = Watch {
@@ -144,7 +144,7 @@ pub(crate) fn gather(
     words: &Words,
     target: &ChosenScript,
     (cycles_max, watch): (u64, Watch),
-    with: (Box<dyn ScriptRunner>, Host),
+    with: (Begin, Host),
 ) -> Result<Seen, Ending> {
     say("Pre gather: collect vm creation");
     let seen = observe(words, target, (cycles_max, watch), with)?;
@@ -162,7 +162,7 @@ fn observe(
     words: &Words,
     target: &ChosenScript,
     (cycles_max, watch): (u64, Watch),
-    (runner, host): (Box<dyn ScriptRunner>, Host),
+    (begin, host): (Begin, Host),
 ) -> Result<Seen, Ending> {
     // The observed VM may stop earlier, by its own cycles; the rest continues.
     let job = target.job(words, cycles_max, Some(watch));
@@ -173,7 +173,7 @@ fn observe(
     let (records, path) = (Records::default(), path.clone());
     let mut looks = Observations { host, records, log_bytes: 0, steps, path, ended };
     let mut hears: Hears = Box::new(move |news| looks.hear(news));
-    runner.begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
+    begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
     seen.try_recv().map_err(|_| Ending::lost())
 }
 

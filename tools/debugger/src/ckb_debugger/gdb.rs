@@ -5,7 +5,7 @@ use std::{net::TcpListener, process::ExitCode};
 use antares_hosted::job::{DebugEnd, HostedDebug, Watch};
 
 use super::{
-    ChosenScript, GdbServer, ScriptRunner, full,
+    Begin, ChosenScript, ServeGdb, full,
     host::Host,
     lines::{self, say},
     stopped::Ending,
@@ -17,8 +17,8 @@ pub(crate) fn serve(
     words: &Words,
     target: &ChosenScript,
     cycles_max: u64,
-    with: (Box<dyn ScriptRunner>, Host),
-    server: &dyn GdbServer,
+    with: (Begin, Host),
+    serve: ServeGdb,
 ) -> Result<ExitCode, Ending> {
     let vm = words.vm().unwrap_or_default();
     let watch = Watch { vm, cycles_max: u64::MAX, ..Watch::default() };
@@ -56,7 +56,7 @@ pub(crate) fn serve(
                 lines::log(text);
             }
         };
-        match server.serve(job, stream, &line)? {
+        match serve(job, stream, &line)? {
             DebugEnd::Exited(_) | DebugEnd::Failed => tell_end(),
             DebugEnd::Left => {
                 say("GDB client has disconnected. Running to completion...");
