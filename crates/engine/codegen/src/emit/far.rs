@@ -17,7 +17,7 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError,
+    Result,
     emit::{Emitter, function::FunctionEmitter, state::Field},
 };
 
@@ -28,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
         base: PointerValue<'c>,
         function: Field,
         arguments: &[IntValue<'c>],
-    ) -> Result<CallSiteValue<'c>, CodegenError> {
+    ) -> Result<CallSiteValue<'c>> {
         let mut kinds: Vec<BasicMetadataTypeEnum> = vec![self.ptr.into()];
         kinds.extend(arguments.iter().map(|_| BasicMetadataTypeEnum::from(self.i64)));
         let kind = self.i64.fn_type(&kinds, false);
@@ -44,7 +44,7 @@ impl<'c> Emitter<'c, '_> {
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Calls `callee`, which may return more than once.
-    pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result<(), CodegenError> {
+    pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result {
         let emitter = self.emitter;
         let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else {
             return self.call(callee, SpAfter::Same, false);
@@ -73,7 +73,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Removes the frame's marks before the function ends.
-    pub(crate) fn unmark(&self) -> Result<(), CodegenError> {
+    pub(crate) fn unmark(&self) -> Result {
         if self.emitter.ir.has_marks(self.ir) {
             self.emitter.call_host(self.base, Field::UNMARK, &[])?;
         }
@@ -86,7 +86,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Resumes at `target`, if a marked frame waits there. Ends the block.
-    pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result {
         let emitter = self.emitter;
         self.ir.results.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;

@@ -9,7 +9,7 @@ use inkwell::{
 };
 use llvm_sys::{LLVMGEPFlagNUSW, core::LLVMBuildGEPWithNoWrapFlags};
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{Result, emit::Emitter};
 
 /// The address of a guest access.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
         bounds: (u64, u64),
         base: IntValue<'c>,
         (low, high): (i64, i64),
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let Some((offset, room)) = span(bounds, low, high) else {
             let always = self.context.bool_type().const_int(1, false);
             return self.bail_out_if(function, always, BailoutReason::BadAddress);
@@ -52,7 +52,7 @@ impl<'c> Emitter<'c, '_> {
         &self,
         memory: PointerValue<'c>,
         Address { base, offset, is_proved }: Address<'c>,
-    ) -> Result<PointerValue<'c>, CodegenError> {
+    ) -> Result<PointerValue<'c>> {
         let i8 = self.context.i8_type();
         if is_proved {
             let index = self.builder.build_int_add(base, self.number(offset), "index")?;
@@ -91,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
         memory: PointerValue<'c>,
         (width, is_signed): (Width, bool),
         address: Address<'c>,
-    ) -> Result<IntValue<'c>, CodegenError> {
+    ) -> Result<IntValue<'c>> {
         let address = self.host_address(memory, address)?;
         let value = self.builder.build_load(self.width(width), address, "loaded")?.into_int_value();
         unaligned(value.as_instruction());
@@ -107,7 +107,7 @@ impl<'c> Emitter<'c, '_> {
         (width, is_kept): (Width, bool),
         address: Address<'c>,
         value: IntValue<'c>,
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let address = self.host_address(memory, address)?;
         let value = match width {
             Width::Double => value,
