@@ -10,7 +10,7 @@ use antares_program::Reg;
 
 use crate::{
     Context,
-    assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
+    assembler::{Alu, Assembler, Cond, Extend, Gpr, Label, Mem, Shift, Unary},
     fitted::fitted,
     function::RETURN_BYTES,
     number,
@@ -47,7 +47,7 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
 }
 
 /// Emits the entry thunk of the next function: a jump to [`enter`] with the function in rcx.
-pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::assembler::Label) {
+pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: Label) {
     let start = asm.code.len();
     asm.lea_label(Gpr::RCX, function);
     asm.jump_far(context.stubs.enter);
@@ -205,10 +205,7 @@ fn divide(context: &Context, asm: &mut Assembler) {
     asm.unary(Unary::Neg, Gpr::RAX);
     asm.zero(Gpr::RDX);
     asm.ret();
-    asm.bind(zero);
-    asm.mov(Gpr::RDX, Gpr::RAX);
-    asm.mov_number(Gpr::RAX, -1);
-    asm.ret();
+    divide_by_zero(asm, zero);
 }
 
 /// Unsigned quotient of rax and rcx in rax, remainder in rdx. Uses no other register. Division of words is
@@ -229,6 +226,11 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     // rdx is 0: both operands fit into words.
     asm.div_word(Gpr::RCX);
     asm.ret();
+    divide_by_zero(asm, zero);
+}
+
+/// All bits in rax, and rax in rdx.
+fn divide_by_zero(asm: &mut Assembler, zero: Label) {
     asm.bind(zero);
     asm.mov(Gpr::RDX, Gpr::RAX);
     asm.mov_number(Gpr::RAX, -1);
