@@ -65,7 +65,7 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
             address: vm.pc,
             text: namer.instruction(vm.program, vm.pc, vm.id).map(|it| it.to_string()),
             fault_address: fault.and_then(faults::address),
-            fault: fault.map(faults::name).map(Into::into),
+            fault: fault.map(<&str>::from).map(Into::into),
             fault_at: fault.and_then(faults::address).map(|at| namer.what_is_at(at, vm.id, vm.program)),
         },
         value: vm.value.as_ref().map(|value| teller.value(value, vm.id)),

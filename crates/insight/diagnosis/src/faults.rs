@@ -73,18 +73,6 @@ pub(crate) fn is_stack_overflow(vm: &Vm, fault: Option<Fault>) -> bool {
     has_left && address.wrapping_sub(sp).min(sp.wrapping_sub(address)) < FRAME_BYTES
 }
 
-/// Name of a fault in JSON.
-pub(crate) fn name(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Load { .. } => "load",
-        Fault::Store { .. } => "store",
-        Fault::Fetch { .. } => "fetch",
-        Fault::SystemCall { .. } => "system_call",
-        Fault::Cycles => "cycles",
-        Fault::Other => "other",
-    }
-}
-
 /// The faulting address.
 pub(crate) fn address(fault: Fault) -> Option<u64> {
     match fault {

@@ -1,6 +1,7 @@
 //! The data model of evidence.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 pub use crate::ProfiledProgram as Program;
 
@@ -84,7 +85,8 @@ pub enum Ending {
 }
 
 /// The operation that an instruction could not complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Fault {
     /// A load.
     Load {
