@@ -30,6 +30,7 @@ pub(crate) use target::first_cell;
 
 use host::Host;
 use paths::Allowed;
+use runner::Request;
 use streams::read_all;
 use words::{Mode, Words};
 
@@ -72,21 +73,21 @@ fn execute(words: &Words, begin: Begin, helpers: Helpers) -> Result<ExitCode, En
     let missing = || Ending::Error("mode gdb is not there on this system".to_owned());
     let server = (mode == Mode::Gdb).then(|| helpers.gdb.ok_or_else(missing)).transpose()?;
     let target = ChosenScript::of(words)?;
-    let with = (begin, host(words)?);
+    let request = Request { words, target: &target, cycles_max, begin, host: host(words)? };
     if let Some(server) = server {
-        return gdb::serve(words, &target, cycles_max, with, server);
+        return gdb::serve(request, server);
     }
     match mode {
-        Mode::Fast => fast::run(words, &target, cycles_max, with, helpers.rival),
+        Mode::Fast => fast::run(request, helpers.rival),
         Mode::Probe => {
             eprintln!("{NAME}: there are no probes in this program; it runs as it would with them");
             if words.prompt {
                 lines::say("Enter to start executing:");
                 let _ = io::stdin().read_line(&mut String::new());
             }
-            full::run(words, &target, cycles_max, with)
+            full::run(request)
         }
-        _ => full::run(words, &target, cycles_max, with),
+        _ => full::run(request),
     }
 }
 

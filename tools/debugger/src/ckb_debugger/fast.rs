@@ -16,9 +16,10 @@ use antares_abi::DEBUG_BYTES_MAX;
 use antares_hosted::job::{HostedEnd, HostedJob, HostedNews};
 
 use super::{
-    Begin, ChosenScript, Hears, Raced, Rival,
+    Begin, Hears, Raced, Rival,
     host::Host,
     lines::{self, say},
+    runner::Request,
     stopped::Ending,
     words::Words,
 };
@@ -38,14 +39,9 @@ enum Answer {
     Interpreter,
 }
 
-/// Runs `target` in `runner`.
-pub(crate) fn run(
-    words: &Words,
-    target: &ChosenScript,
-    cycles_max: u64,
-    (begin, host): (Begin, Host),
-    rival: Option<Rival>,
-) -> Result<ExitCode, Ending> {
+/// Runs the script, and its `rival` if it takes long.
+pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode, Ending> {
+    let Request { words, target, cycles_max, begin, host } = request;
     let job = target.job(words, cycles_max, None);
     let may_race = !target.is_replaced && words.args.is_empty() && !job.has_input && !job.may_dump;
     let rival = rival.filter(|_| may_race);

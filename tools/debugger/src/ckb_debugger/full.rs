@@ -19,10 +19,11 @@ use antares_hosted::job::{
 use antares_profile_view::{DebuggerNames, Sources, limits::COVERAGE_LINES_MAX};
 
 use super::{
-    Begin, ChosenScript, Hears,
+    Hears,
     fast::status,
     host::Host,
     lines::{self, Cycles, say},
+    runner::Request,
     stopped::Ending,
     words::{Mode, Words},
 };
@@ -93,13 +94,9 @@ impl Observations {
     }
 }
 
-/// Runs `target` step by step.
-pub(crate) fn run(
-    words: &Words,
-    target: &ChosenScript,
-    cycles_max: u64,
-    with: (Begin, Host),
-) -> Result<ExitCode, Ending> {
+/// Runs the script step by step.
+pub(crate) fn run(request: Request<'_>) -> Result<ExitCode, Ending> {
+    let (words, cycles_max) = (request.words, request.cycles_max);
     let vm = words.vm().unwrap_or_default();
     let watch = Watch {
         vm,
@@ -109,7 +106,8 @@ pub(crate) fn run(
         overlap: words.enable_overlapping_detection,
         cycles_max,
     };
-    let seen = gather(words, target, (u64::MAX, watch), with)?;
+    // The observed VM may stop earlier, by its own cycles; the rest continues.
+    let seen = gather(request, u64::MAX, watch)?;
     let Ok((code, _)) = seen.end.result else { return Ok(ExitCode::from(254)) };
     say("Actual run: start");
     let of_vm = seen.records.log.iter().filter(|(of, _)| *of == vm);
@@ -139,32 +137,11 @@ pub(crate) fn run(
     Ok(ExitCode::from(status(code)))
 }
 
-/// Runs the script with at most this many cycles, and prints the lines of the first two runs.
-pub(crate) fn gather(
-    words: &Words,
-    target: &ChosenScript,
-    (cycles_max, watch): (u64, Watch),
-    with: (Begin, Host),
-) -> Result<Seen, Ending> {
+/// Runs the script with at most this many cycles, prints the lines of the first two runs, and returns the
+/// collected data.
+pub(crate) fn gather(request: Request<'_>, cycles_max: u64, watch: Watch) -> Result<Seen, Ending> {
     say("Pre gather: collect vm creation");
-    let seen = observe(words, target, (cycles_max, watch), with)?;
-    print_pass(&seen);
-    if seen.end.result.is_ok() {
-        print_tree(&seen.end.vms);
-        say("Pre gather: collect syscalls");
-        print_pass(&seen);
-    }
-    Ok(seen)
-}
-
-/// Runs the script, and returns the collected data.
-fn observe(
-    words: &Words,
-    target: &ChosenScript,
-    (cycles_max, watch): (u64, Watch),
-    (begin, host): (Begin, Host),
-) -> Result<Seen, Ending> {
-    // The observed VM may stop earlier, by its own cycles; the rest continues.
+    let Request { words, target, begin, host, .. } = request;
     let job = target.job(words, cycles_max, Some(watch));
     let path = &words.steplog_output;
     let create = || File::create(path).map(BufWriter::new).map_err(Ending::file(path));
@@ -174,7 +151,14 @@ fn observe(
     let mut looks = Observations { host, records, log_bytes: 0, steps, path, ended };
     let mut hears: Hears = Box::new(move |news| looks.hear(news));
     begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
-    seen.try_recv().map_err(|_| Ending::lost())
+    let seen: Seen = seen.try_recv().map_err(|_| Ending::lost())?;
+    print_pass(&seen);
+    if seen.end.result.is_ok() {
+        print_tree(&seen.end.vms);
+        say("Pre gather: collect syscalls");
+        print_pass(&seen);
+    }
+    Ok(seen)
 }
 
 /// Prints the lines of one complete run.

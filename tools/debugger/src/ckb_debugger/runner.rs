@@ -4,7 +4,16 @@ use std::{net::TcpStream, time::Instant};
 
 use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNews};
 
-use super::{stopped::Ending, target::ChosenScript};
+use super::{host::Host, stopped::Ending, target::ChosenScript, words::Words};
+
+/// What to run, and how.
+pub(crate) struct Request<'a> {
+    pub(crate) words: &'a Words,
+    pub(crate) target: &'a ChosenScript,
+    pub(crate) cycles_max: u64,
+    pub(crate) begin: Begin,
+    pub(crate) host: Host,
+}
 
 /// Processes the messages of a job as they arrive, and answers calls. Nothing follows the last message. An
 /// error ends the job.
