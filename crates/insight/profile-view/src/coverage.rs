@@ -119,7 +119,8 @@ impl SourceCoverage {
     /// Adds an exact profile: samples do not hit every line.
     pub fn add(&mut self, profile: &Profile, programs: &Programs) {
         self.runs += 1;
-        for (program, costs) in profile.programs().iter().zip(profile.costs()) {
+        let costs = profile.programs().iter().zip(profile.costs());
+        for (program, costs) in costs.filter(|(_, costs)| !costs.is_empty()) {
             let counts = self.counts.entry(*program).or_insert_with(|| {
                 let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest));
                 elf.into_iter().for_each(|elf| self.programs.add(elf));

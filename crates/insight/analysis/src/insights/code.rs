@@ -167,7 +167,6 @@ pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
 }
 
 pub(crate) fn writes(instruction: &Instruction, register: Reg) -> bool {
-    // The others use `rs3` for what nothing reads.
     let is_fused =
         instruction.is_fused() && !matches!(instruction.op, Op::Adc | Op::Sbb | Op::Add3a | Op::Add3b);
     instruction.rd == register || is_fused && instruction.rs3 == register
