@@ -35,6 +35,7 @@ enum Target {
 }
 
 impl Results {
+    /// Records a value. If the name has the unit, `unit` is empty.
     fn record(&mut self, name: impl Into<String>, value: f64, unit: impl Into<String>) {
         let (name, unit) = (name.into(), unit.into());
         println!("{name:40} {value:12.3} {unit}");
@@ -50,19 +51,6 @@ impl Results {
             let time = times.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e6);
             self.record(format!("{name} p{percent}"), time, "us");
         }
-    }
-
-    fn throughput(&mut self, name: impl Into<String>, per_second: f64) {
-        self.record(name, per_second, "/s");
-    }
-
-    fn ratio(&mut self, name: impl Into<String>, ratio: f64) {
-        self.record(name, ratio, "of bare");
-    }
-
-    /// A figure of another unit; the name has it.
-    fn figure(&mut self, name: impl Into<String>, figure: f64) {
-        self.record(name, figure, "");
     }
 
     /// The largest value of this unit with one of the names between `|`; those with `*` at their end are

@@ -1,7 +1,7 @@
 //! The command line interface of `ckb-debugger`: its options, output lines and exit statuses.
 //! `docs/debugger.md` lists the differences.
 //!
-//! The caller provides the [`ScriptRunner`], a sandboxed process or this process's interpreter, and the
+//! The caller provides what [begins](Begin) scripts, a sandboxed process or this process's interpreter, and the
 //! optional [`Helpers`]: a faster rival, and a gdb server.
 
 #[cfg(any(windows, test))]
@@ -22,12 +22,15 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser as _, error::ErrorKind};
 
-pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner};
+pub use runner::{Begin, Hears, Helpers, Raced, Rival, RunningScript, ServeGdb};
 pub use stopped::Ending;
 pub use target::ChosenScript;
+#[cfg(feature = "native")]
+pub(crate) use target::first_cell;
 
 use host::Host;
 use paths::Allowed;
+use runner::Request;
 use streams::read_all;
 use words::{Mode, Words};
 
@@ -37,12 +40,9 @@ const INPUT_BYTES_MAX: u64 = 64 << 20;
 /// The name of the program.
 const NAME: &str = "ckb-debugger";
 
-/// Creates the script runner, once there is something to run.
-pub type Start<'a> = dyn FnOnce() -> Result<Box<dyn ScriptRunner>, String> + 'a;
-
 /// Runs the command in `words`, which start with the program's name.
 #[must_use]
-pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpers: Helpers<'_>) -> ExitCode {
+pub fn debug(words: impl Iterator<Item = OsString>, begin: Begin, helpers: Helpers) -> ExitCode {
     let words: Vec<OsString> = words.collect();
     let has_old_word =
         words.iter().any(|word| word.to_string_lossy().trim_start_matches('-').starts_with("pprof"));
@@ -60,51 +60,45 @@ pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpe
             return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     };
-    execute(&words, start, helpers).unwrap_or_else(|stop| stop.print())
+    execute(&words, begin, helpers).unwrap_or_else(|stop| ExitCode::from(stop.say()))
 }
 
-fn execute(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
+fn execute(words: &Words, begin: Begin, helpers: Helpers) -> Result<ExitCode, Ending> {
     let mode = words.mode();
     words.vm().ok_or_else(|| Ending::senseless("--vm-id must be a number"))?;
     if matches!(mode, Mode::DecodeInstruction | Mode::InstructionDecode) {
-        return fast::decode(words, start);
+        return fast::decode(words, begin);
     }
     let cycles_max = words.max_cycles.parse().map_err(Ending::number)?;
-    if mode == Mode::Gdb && helpers.gdb.is_none() {
-        return Err(Ending::Error("mode gdb is not there on this system".to_owned()));
-    }
-    // The runner can prepare itself in the background.
-    let runner = start().map_err(Ending::Error)?;
+    let missing = || Ending::Error("mode gdb is not there on this system".to_owned());
+    let server = (mode == Mode::Gdb).then(|| helpers.gdb.ok_or_else(missing)).transpose()?;
     let target = ChosenScript::of(words)?;
-    let with = (runner, host(words)?);
+    let request = Request { words, target: &target, cycles_max, begin, host: host(words)? };
+    if let Some(server) = server {
+        return gdb::serve(request, server);
+    }
     match mode {
-        Mode::Fast => fast::run(words, &target, cycles_max, with, helpers.rival),
+        Mode::Fast => fast::run(request, helpers.rival),
         Mode::Probe => {
             eprintln!("{NAME}: there are no probes in this program; it runs as it would with them");
             if words.prompt {
                 lines::say("Enter to start executing:");
                 let _ = io::stdin().read_line(&mut String::new());
             }
-            full::run(words, &target, cycles_max, with)
+            full::run(request)
         }
-        Mode::Gdb => match helpers.gdb {
-            Some(server) => gdb::serve(words, &target, cycles_max, with, server),
-            None => Err(Ending::lost()),
-        },
-        _ => full::run(words, &target, cycles_max, with),
+        _ => full::run(request),
     }
 }
 
 /// The host of the script: permits access to files in the folders of the command line's files, and to files
 /// among the script's arguments.
 fn host(words: &Words) -> Result<Host, Ending> {
-    let input = match &words.read_file {
-        Some(path) => Some(
-            read_all(path, INPUT_BYTES_MAX)
-                .map_err(|error| Ending::senseless(format!("cannot read {}: {error}", path.display())))?,
-        ),
-        None => None,
+    let read = |path: &PathBuf| {
+        let failed = |error| Ending::senseless(format!("cannot read {}: {error}", path.display()));
+        read_all(path, INPUT_BYTES_MAX).map_err(failed)
     };
+    let input = words.read_file.as_ref().map(read).transpose()?;
     let named = [&words.read_file, &words.tx_file, &words.bin].into_iter().flatten();
     let named = named.map(PathBuf::as_path).filter(|path| path.as_os_str() != "-");
     let files = words.args.iter().map(PathBuf::from);

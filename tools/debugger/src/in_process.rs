@@ -12,16 +12,14 @@ use antares_hosted::{
 };
 use antares_verifier::serve_job;
 
-use crate::ckb_debugger::{Ending, Hears, RunningScript, ScriptRunner};
+use crate::ckb_debugger::{Ending, Hears, RunningScript};
 
 /// Runs scripts in this process.
-#[derive(Clone, Copy, Debug)]
-pub struct Here;
-
-impl ScriptRunner for Here {
-    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
-        Ok(Box::new(Begun(Some(job))))
-    }
+///
+/// # Errors
+/// None.
+pub fn begin(job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
+    Ok(Box::new(Begun(Some(job))))
 }
 
 /// A job in this process, which starts when a listener is available.

@@ -25,9 +25,7 @@ use antares_transaction::programs;
 use antares_verifier::serve_job;
 
 use crate::{
-    ckb_debugger::{
-        ChosenScript, Ending, GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner,
-    },
+    ckb_debugger::{ChosenScript, Ending, Hears, Helpers, Raced, Rival, RunningScript},
     command,
 };
 
@@ -35,28 +33,19 @@ use crate::{
 #[must_use]
 pub fn ckb_debugger() -> ExitCode {
     settle(ProcessKind::Command);
-    let helpers = Helpers { rival: Some(&Native), gdb: Some(&Gdb) };
-    crate::ckb_debugger::debug(std::env::args_os(), Box::new(start), helpers)
-}
-
-/// A runner that uses child processes.
-#[expect(clippy::unnecessary_wraps, reason = "others fail here")]
-fn start() -> Result<Box<dyn ScriptRunner>, String> {
-    Ok(Box::new(Sandboxed))
+    let helpers = Helpers { rival: Some(Rival { is_ready, race }), gdb: Some(serve) };
+    crate::ckb_debugger::debug(std::env::args_os(), begin, helpers)
 }
 
 /// Creates a process for one script.
-struct Sandboxed;
-
-impl ScriptRunner for Sandboxed {
-    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
-        Ok(Box::new(Running(begin(job).map_err(|error| Ending::Error(error.to_string()))?)))
-    }
+fn begin(job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
+    let hosted = fork(job).map_err(|error| Ending::Error(error.to_string()))?;
+    Ok(Box::new(Running(hosted)))
 }
 
 /// Starts `job` in a forked child, which takes a tenth of the time of a program start; or in the run worker, if
 /// this process has several threads.
-fn begin(job: HostedJob) -> io::Result<Hosted> {
+fn fork(job: HostedJob) -> io::Result<Hosted> {
     let accepted = accepted().map_err(io::Error::other)?;
     let mut job = Some(job);
     let taken = &mut job;
@@ -109,49 +98,34 @@ impl RunningScript for Running {
 }
 
 /// A gdb server in a separate process.
-struct Gdb;
-
-impl GdbServer for Gdb {
-    fn serve(
-        &self,
-        job: HostedDebug,
-        stream: TcpStream,
-        line: &dyn Fn(u64, &str),
-    ) -> Result<DebugEnd, Ending> {
-        let served = command::start(HostedJob::Debug(Box::new(job)))
-            .and_then(|hosted| command::relay(hosted, stream, line));
-        served.map_err(|failure| Ending::Error(failure.to_string()))
-    }
+fn serve(job: HostedDebug, stream: TcpStream, line: &dyn Fn(u64, &str)) -> Result<DebugEnd, Ending> {
+    let served = command::start(HostedJob::Debug(Box::new(job)))
+        .and_then(|hosted| command::relay(hosted, stream, line));
+    served.map_err(|failure| Ending::Error(failure.to_string()))
 }
 
-/// Native code, in workers of a pool.
-struct Native;
+/// Whether there is native code, for workers of a pool.
+fn is_ready(target: &ChosenScript) -> bool {
+    let code = Code::new(CodeArgs::default());
+    let programs = programs(&target.mock, &target.environment);
+    programs.iter().take(1).any(|program| {
+        let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+        program.vm_versions.iter().any(|version| code.has(Sha256Digest::of(&program.elf), options(*version)))
+    })
+}
 
-impl Rival for Native {
-    fn is_ready(&self, target: &ChosenScript) -> bool {
-        let code = Code::new(CodeArgs::default());
-        let programs = programs(&target.mock, &target.environment);
-        programs.iter().take(1).any(|program| {
-            let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            program
-                .vm_versions
-                .iter()
-                .any(|version| code.has(Sha256Digest::of(&program.elf), options(*version)))
-        })
-    }
-
-    fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
-        let request = verify_request::Request {
-            json: target.mock.to_json(),
-            environment: target.environment,
-            group: Some((target.kind, target.cell)),
-            cycles_max: Some(cycles_max),
-            deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
-            ..verify_request::Request::default()
-        };
-        let verdict = engine::verify(&request).ok()?;
-        let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;
-        let group = verdict.groups.into_iter().find(is_asked)?;
-        Some(Raced { lines: group.debug, exit_code: group.exit_code?, cycles: group.cycles })
-    }
+/// Runs native code in workers of a pool.
+fn race(target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
+    let request = verify_request::Request {
+        json: target.mock.to_json(),
+        environment: target.environment,
+        group: Some((target.kind, target.cell)),
+        cycles_max: Some(cycles_max),
+        deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
+        ..verify_request::Request::default()
+    };
+    let verdict = engine::verify(&request).ok()?;
+    let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;
+    let group = verdict.groups.into_iter().find(is_asked)?;
+    Some(Raced { lines: group.debug, exit_code: group.exit_code?, cycles: group.cycles })
 }

@@ -28,6 +28,7 @@ mod stops;
 mod tape;
 mod undo;
 
-pub use debuggee::{Debuggee, LineSink, Registers, Resume, Stop, Target, VmFault};
+pub use debuggee::{Debuggee, LineSink, Resume, Stop, Target, VmFault};
 pub use error::DebugError;
+pub use image::Registers;
 pub use stops::{Access, Caught, Stops, WatchRange};

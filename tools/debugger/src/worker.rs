@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode, sync::Arc};
 
-use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews, Rules};
+use antares_hosted::job::{HostedDebug, HostedJob, HostedNews, Rules};
 use antares_pool::{HostPipes, serve_hosted};
 use antares_transaction::{Environment, Mock, SharedData};
 
@@ -33,13 +33,10 @@ fn debug(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
     };
     pipes.notify(&HostedNews::Ready)?;
     let end = match gdb::serve(debuggee, Wire(pipes.clone()), has_file) {
-        Ok(gdb::Ended::Exited(code)) => DebugEnd::Exited(code.cast_signed()),
-        Ok(gdb::Ended::Failed) => DebugEnd::Failed,
-        Ok(gdb::Ended::Left) => DebugEnd::Left,
-        Ok(gdb::Ended::Killed) => DebugEnd::Killed,
-        Err(error) => return pipes.notify(&HostedNews::Refused(error.to_string())),
+        Ok(end) => HostedNews::Debugged(end),
+        Err(error) => HostedNews::Refused(error.to_string()),
     };
-    pipes.notify(&HostedNews::Debugged(end))
+    pipes.notify(&end)
 }
 
 fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {

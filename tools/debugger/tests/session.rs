@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use antares_debugger::session::{
     Access, Caught, Debuggee, Registers, Resume, Stop, Target, VmFault, WatchRange,
-    gdb::{Ended, Wire, serve},
+    gdb::{Wire, serve},
 };
 use antares_guests::{debugged, failing};
 use antares_transaction::{AsLock, Environment};
@@ -300,7 +300,7 @@ fn malformed_packets_get_an_error_and_end_nothing() {
         let ended = serve(debuggee, Sent { bytes, answers: answers.clone() }, true).unwrap();
         let answers = String::from_utf8_lossy(&answers.lock().unwrap()).into_owned();
         let malformed = String::from_utf8_lossy(&malformed);
-        assert_eq!(ended, Ended::Left, "{malformed}: {answers}");
+        assert_eq!(ended, antares_hosted::job::DebugEnd::Left, "{malformed}: {answers}");
         let stopped = answers.find(expected).and_then(|at| answers[at..].find("$T05"));
         assert!(stopped.is_some(), "{malformed}: {answers}");
     }

@@ -152,12 +152,6 @@ impl Executor {
     }
 }
 
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("names", &self.names).finish_non_exhaustive()
-    }
-}
-
 fn end_of(report: &TransactionReport) -> End {
     if report.outcome == VerifyOutcome::Ok {
         return End::Accepted;

@@ -24,6 +24,11 @@ use anyhow::Context as _;
 use finding::{Finding, Weight};
 use tree::Tree;
 
+const USAGE: &str = "\
+usage: cargo xtask tidy                   check the rules of the house
+       cargo xtask budgets                print lines of code by floor, and words of docs
+       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each";
+
 type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: [Check; 11] = [
@@ -52,13 +57,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         _ => {
-            eprintln!("usage: cargo xtask tidy                   check the rules of the house");
-            eprintln!(
-                "       cargo xtask budgets                print lines of code by floor, and words of docs"
-            );
-            eprintln!(
-                "       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each"
-            );
+            eprintln!("{USAGE}");
             Ok(ExitCode::from(2))
         }
     }

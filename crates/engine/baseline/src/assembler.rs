@@ -117,10 +117,7 @@ impl Assembler {
         if prefix != 0 {
             self.byte(prefix);
         }
-        let (index, base) = match rm {
-            Rm::Reg(register) => (0, register.high()),
-            Rm::Mem(memory) => (memory.index.map_or(0, |(index, _)| index.high()), memory.base.high()),
-        };
+        let (index, base) = rm.high();
         let rex = 0x40 | u8::from(is_wide) << 3 | (reg >> 3) << 2 | index << 1 | base;
         let is_byte = |register: u8| has_byte && register >= 4;
         if rex != 0x40 || is_byte(reg) || matches!(rm, Rm::Reg(register) if is_byte(register.0)) {
@@ -173,10 +170,7 @@ impl Assembler {
     /// A VEX instruction on 64 bits. `map` is 2 for 0F38 and 3 for 0F3A. `prefix` is 0, 1 (66), 2 (F3) or 3
     /// (F2).
     fn vex(&mut self, map: u8, prefix: u8, opcode: u8, reg: Gpr, other: Gpr, rm: Rm) {
-        let (index, base) = match rm {
-            Rm::Reg(register) => (0, register.high()),
-            Rm::Mem(memory) => (memory.index.map_or(0, |(index, _)| index.high()), memory.base.high()),
-        };
+        let (index, base) = rm.high();
         let inverted = (reg.high() ^ 1) << 7 | (index ^ 1) << 6 | (base ^ 1) << 5;
         self.code.extend([0xc4, inverted | map, 0x80 | (other.0 ^ 15) << 3 | prefix, opcode]);
         self.operands(reg.0, rm);
@@ -271,10 +265,6 @@ impl Assembler {
     /// Increments a byte of memory.
     pub(crate) fn count_at(&mut self, place: Mem) {
         self.encode(0, false, false, &[0xfe], 0, place.into());
-    }
-
-    pub(crate) fn add_with_carry(&mut self, to: Gpr, from: Gpr) {
-        self.encode(0, true, false, &[0x13], to.0, from.into());
     }
 
     /// Copies bit `bit` to the carry flag.

@@ -1,11 +1,11 @@
 //! Emits the operations of one block, except arithmetic.
 
-use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
+use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width, span};
 
 use crate::{
     assembler::{Alu, Cond, Extend, Gpr, Mem, Rm},
     fold,
-    function::{FunctionEmitter, span},
+    function::FunctionEmitter,
     registers::{BASE, CYCLES_LEFT},
     values::{Code, Values},
 };

@@ -31,7 +31,7 @@ impl FunctionEmitter<'_, '_> {
             Terminator::Call { callee, to } => {
                 values.finish(self.code);
                 self.count_promoted(block, *callee);
-                if self.returns_again(*callee) {
+                if self.context.module.returns_again(*callee) {
                     self.mark(block, *to);
                 }
                 let function = self.context.functions[callee.0 as usize];

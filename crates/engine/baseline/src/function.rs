@@ -1,14 +1,16 @@
 //! Emits one guest function: its host frame, its blocks, and the cold code after them.
 
-use antares_abi::{BailoutReason, METER_MARK};
-use antares_ir::{Access, Block, Function, Returns, SpAfter, Terminator};
-use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
+use std::mem::offset_of;
+
+use antares_abi::{BailoutReason, HostTable, METER_MARK};
+use antares_ir::{Block, Function, Returns, Terminator, span};
+use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
     block, fitted, number,
-    registers::{self, BASE, CYCLES_LEFT, state_slot},
+    registers::{BASE, CYCLES_LEFT, host, state_slot},
     stubs,
     values::{Code, Frame, Values},
 };
@@ -94,10 +96,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
             self.own_link = Some(slot);
         }
         if let Some(low) = self.ir.frame_low {
-            let (start, end) = self.context.module.bounds(Access::Write);
-            let end = end.min(self.context.module.bounds(Access::Read).1);
             let sp = self.guest(Reg::SP, Gpr::RAX);
-            self.check_between((start, end), sp, (low, 0), Gpr::RCX);
+            self.check_between(self.context.module.frame_bounds(), sp, (low, 0), Gpr::RCX);
         }
     }
 
@@ -133,22 +133,10 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.code.asm.jump_far(function);
     }
 
-    /// Whether calls of a function may return more than once.
-    pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
-        let module = self.context.module;
-        let callee = &module.functions[callee.0 as usize];
-        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !module.is_open
-    }
-
     /// Removes the frame's marks before the function ends.
     fn unmark(&mut self) {
-        let mut blocks = self.ir.blocks.iter();
-        let has_marks = blocks.any(|block| match block.terminator {
-            Terminator::Call { callee, .. } => self.returns_again(callee),
-            _ => false,
-        });
-        if has_marks {
-            stubs::call_host(self.context, &mut self.code.asm, registers::host_unmark());
+        if self.context.module.has_marks(self.ir) {
+            stubs::call_host(self.context, &mut self.code.asm, host(offset_of!(HostTable, unmark)));
         }
     }
 
@@ -158,7 +146,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         let sp = self.guest(Reg::SP, Gpr::RDX);
         self.code.asm.mov(Gpr::RDX, sp);
         self.code.asm.mov_number(Gpr::RSI, back);
-        stubs::call_host(self.context, &mut self.code.asm, registers::host_mark());
+        stubs::call_host(self.context, &mut self.code.asm, host(offset_of!(HostTable, mark)));
         self.code.asm.test(Gpr::RAX, Gpr::RAX);
         self.code.asm.jump_if(Cond::NOT_EQUAL, self.target(to));
     }
@@ -266,7 +254,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
             match cold {
                 Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
-                    self.code.asm.call_to(registers::host_meter());
+                    self.code.asm.call_to(host(offset_of!(HostTable, meter)));
                     // Code addresses fit into 32 bits; 0 means no address.
                     self.code.asm.mark(METER_MARK, (BASE, CYCLES_LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
@@ -319,12 +307,4 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
         asm.jump_if(Cond::ABOVE, bad);
     }
-}
-
-/// The offset to add to the base of `[base + low, base + high)`, and the maximum of the sum for ranges inside
-/// the bounds. None if the range is longer than the bounds.
-pub(crate) fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64, u64)> {
-    let bytes = high.wrapping_sub(low).cast_unsigned();
-    let room = end.checked_sub(start)?.checked_sub(bytes)?;
-    Some((low.wrapping_sub_unsigned(start), room))
 }

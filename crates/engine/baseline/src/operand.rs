@@ -64,6 +64,16 @@ pub(crate) enum Rm {
     Mem(Mem),
 }
 
+impl Rm {
+    /// The high bits of its index and base registers.
+    pub(crate) fn high(self) -> (u8, u8) {
+        match self {
+            Self::Reg(register) => (0, register.high()),
+            Self::Mem(memory) => (memory.index.map_or(0, |(index, _)| index.high()), memory.base.high()),
+        }
+    }
+}
+
 impl From<Gpr> for Rm {
     fn from(register: Gpr) -> Self {
         Self::Reg(register)
@@ -81,6 +91,7 @@ impl From<Mem> for Rm {
 pub(crate) enum Alu {
     Add = 0,
     Or = 1,
+    Adc = 2,
     And = 4,
     Sub = 5,
     Xor = 6,

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
+use antares_abi::{HOST_TABLE_OFFSET, STATE_OFFSET, State};
 use antares_ir::{Function, Module};
 use antares_program::Reg;
 
@@ -51,34 +51,9 @@ pub(crate) fn is_complete() -> Mem {
     field(offset_of!(State, is_complete))
 }
 
-fn from_base(offset: usize) -> Mem {
+/// The host function at this offset of [`HostTable`](antares_abi::HostTable).
+pub(crate) fn host(offset: usize) -> Mem {
     Mem::at(BASE, fitted(HOST_TABLE_OFFSET + offset))
-}
-
-pub(crate) fn host_ecall() -> Mem {
-    from_base(offset_of!(HostTable, ecall))
-}
-
-pub(crate) fn host_meter() -> Mem {
-    from_base(offset_of!(HostTable, meter))
-}
-
-/// The host's function for addresses without code in this library.
-pub(crate) fn host_resolve() -> Mem {
-    from_base(offset_of!(HostTable, resolve))
-}
-
-pub(crate) fn host_mark() -> Mem {
-    from_base(offset_of!(HostTable, mark))
-}
-
-pub(crate) fn host_unmark() -> Mem {
-    from_base(offset_of!(HostTable, unmark))
-}
-
-/// The host's function that resumes at a marked frame.
-pub(crate) fn host_far_jump() -> Mem {
-    from_base(offset_of!(HostTable, far_jump))
 }
 
 /// The address that [`STATE`] holds, relative to base in `base`.

@@ -1,18 +1,20 @@
 //! Shared routines of every library: entry, calls of the host, indirect calls, division and the carry-less
 //! product.
 
+use std::mem::offset_of;
+
 use antares_abi::{
-    BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE, THUNK_BYTES,
+    BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, HostTable, NAMES_TARGET, PAST_TABLE, THUNK_BYTES,
 };
 use antares_program::Reg;
 
 use crate::{
     Context,
-    assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
+    assembler::{Alu, Assembler, Cond, Extend, Gpr, Label, Mem, Shift, Unary},
     fitted::fitted,
     function::RETURN_BYTES,
     number,
-    registers::{self, BASE, CYCLES_LEFT, STATE, state_slot},
+    registers::{self, BASE, CYCLES_LEFT, STATE, host, state_slot},
     values::Code,
 };
 
@@ -45,7 +47,7 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
 }
 
 /// Emits the entry thunk of the next function: a jump to [`enter`] with the function in rcx.
-pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::assembler::Label) {
+pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: Label) {
     let start = asm.code.len();
     asm.lea_label(Gpr::RCX, function);
     asm.jump_far(context.stubs.enter);
@@ -106,7 +108,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
-    asm.call_to(registers::host_ecall());
+    asm.call_to(host(offset_of!(HostTable, ecall)));
     asm.lea(BASE, registers::base_from_state());
     asm.mov(CYCLES_LEFT, registers::cycles_left());
     for (register, host) in context.pinned.lost_in_syscalls() {
@@ -134,7 +136,7 @@ fn far_jump(context: &Context, asm: &mut Assembler) {
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, state_slot(Reg::RA));
-    asm.call_to(registers::host_far_jump());
+    asm.call_to(host(offset_of!(HostTable, far_jump)));
     asm.trap(number(BailoutReason::UnknownTarget));
 }
 
@@ -174,7 +176,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.row(2 * RETURN_BYTES, &[]);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, Gpr::RAX);
-    asm.call_to(registers::host_resolve());
+    asm.call_to(host(offset_of!(HostTable, resolve)));
     // Another library's thunk preserves no registers.
     asm.mov(Gpr::RCX, Gpr::RAX);
     asm.mov(Gpr::RAX, Mem::at(Gpr::RSP, 0));
@@ -203,10 +205,7 @@ fn divide(context: &Context, asm: &mut Assembler) {
     asm.unary(Unary::Neg, Gpr::RAX);
     asm.zero(Gpr::RDX);
     asm.ret();
-    asm.bind(zero);
-    asm.mov(Gpr::RDX, Gpr::RAX);
-    asm.mov_number(Gpr::RAX, -1);
-    asm.ret();
+    divide_by_zero(asm, zero);
 }
 
 /// Unsigned quotient of rax and rcx in rax, remainder in rdx. Uses no other register. Division of words is
@@ -227,6 +226,11 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     // rdx is 0: both operands fit into words.
     asm.div_word(Gpr::RCX);
     asm.ret();
+    divide_by_zero(asm, zero);
+}
+
+/// All bits in rax, and rax in rdx.
+fn divide_by_zero(asm: &mut Assembler, zero: Label) {
     asm.bind(zero);
     asm.mov(Gpr::RDX, Gpr::RAX);
     asm.mov_number(Gpr::RAX, -1);
@@ -248,7 +252,7 @@ fn carryless(context: &Context, asm: &mut Assembler) {
     asm.bind(turn);
     asm.shift_number(Shift::Rol, bits, 1);
     asm.alu(Alu::Add, low, low);
-    asm.add_with_carry(high, high);
+    asm.alu(Alu::Adc, high, high);
     asm.test_bit(bits, 0);
     asm.jump_if(Cond::ABOVE_EQUAL, no_bit);
     asm.alu(Alu::Xor, low, Gpr::RAX);

@@ -202,17 +202,21 @@ impl<'a> Values<'a> {
         self.locked & 1 << register.0 != 0
     }
 
+    fn is_free(&self, register: Gpr) -> bool {
+        self.owners[register.index()].is_none() && !self.is_locked(register)
+    }
+
+    fn free_temp(&self) -> Option<Gpr> {
+        TEMPS.into_iter().find(|temp| self.is_free(*temp))
+    }
+
     /// Returns a locked host register for temporary use by the current operation.
     pub(crate) fn scratch(&mut self, code: &mut Code) -> Gpr {
-        let free = TEMPS.iter().find(|temp| self.owners[temp.index()].is_none() && !self.is_locked(**temp));
-        let register = match free {
-            Some(free) => *free,
-            None => {
-                let victim = self.victim();
-                self.evict(code, victim);
-                victim
-            }
-        };
+        let register = self.free_temp().unwrap_or_else(|| {
+            let victim = self.victim();
+            self.evict(code, victim);
+            victim
+        });
         self.lock(register);
         register
     }
@@ -247,9 +251,8 @@ impl<'a> Values<'a> {
     pub(crate) fn claim(&mut self, code: &mut Code, register: Gpr) {
         self.lock(register);
         let Some(value) = self.owners[register.index()] else { return };
-        let free = TEMPS.iter().find(|temp| self.owners[temp.index()].is_none() && !self.is_locked(**temp));
-        match free {
-            Some(&free) => {
+        match self.free_temp() {
+            Some(free) => {
                 code.asm.mov(free, register);
                 self.owners[register.index()] = None;
                 self.own(value, free);
@@ -313,9 +316,7 @@ impl<'a> Values<'a> {
     /// register of a final value if the old value there is dead, then `hint` if free. Release the operands
     /// first.
     pub(crate) fn result(&mut self, code: &mut Code, value: Value, hint: Option<Gpr>) -> Gpr {
-        let is_free = |hint: &Gpr| {
-            TEMPS.contains(hint) && self.owners[hint.index()].is_none() && !self.is_locked(*hint)
-        };
+        let is_free = |hint: &Gpr| TEMPS.contains(hint) && self.is_free(*hint);
         let register = self.own_host(value).or(hint.filter(is_free));
         let register = register.unwrap_or_else(|| self.scratch(code));
         self.lock(register);
@@ -327,8 +328,7 @@ impl<'a> Values<'a> {
         let finals = self.pending.iter().filter(|(_, other)| *other == value);
         let mut hosts = finals.filter_map(|(register, _)| {
             let host = self.pinned.host(*register)?;
-            let is_free = self.owners[host.index()].is_none() && !self.is_locked(host);
-            (is_free && self.is_read(*register)).then_some(host)
+            (self.is_free(host) && self.is_read(*register)).then_some(host)
         });
         hosts.next()
     }

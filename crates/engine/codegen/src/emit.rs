@@ -36,7 +36,7 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError, Share,
+    CodegenError, Result, Share,
     emit::{
         signature::{Convention, Signature},
         state::Field,
@@ -97,7 +97,7 @@ pub(crate) fn module<'c>(
     convention: Convention,
     part: Share,
     target: &TargetMachine,
-) -> Result<Module<'c>, CodegenError> {
+) -> Result<Module<'c>> {
     let module = context.create_module("antares");
     module.set_triple(&target.get_triple());
     module.set_data_layout(&target.get_target_data().get_data_layout());
@@ -128,7 +128,7 @@ fn symbol(prefix: &str, function: &ir::Function) -> String {
     }
 }
 
-pub(crate) fn verify(module: &Module) -> Result<(), CodegenError> {
+pub(crate) fn verify(module: &Module) -> Result {
     module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })
 }
 
@@ -138,7 +138,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         module: Module<'c>,
         (ir, convention): (&'m ir::Module, Convention),
         part: Share,
-    ) -> Result<Self, CodegenError> {
+    ) -> Result<Self> {
         let i64 = context.i64_type();
         let ptr = context.ptr_type(AddressSpace::default());
         let trap = Intrinsic::find("llvm.ubsantrap")
@@ -325,7 +325,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         function
     }
 
-    fn define_thunks(&self) -> Result<(), CodegenError> {
+    fn define_thunks(&self) -> Result {
         let entries = self.entries().filter(|function| self.is_own(function.id));
         entries.into_iter().try_for_each(|function| self.thunk(function))
     }
@@ -389,7 +389,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         function: FunctionValue<'c>,
         is_bad: IntValue<'c>,
         reason: BailoutReason,
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let bail_out = self.context.append_basic_block(function, "leave");
         let on = self.context.append_basic_block(function, "on");
         self.branch_rarely(is_bad, bail_out, on)?;
@@ -400,12 +400,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// Branches to `rare` if `is_odd`, which is rare, else to `on`.
-    fn branch_rarely(
-        &self,
-        is_odd: IntValue<'c>,
-        rare: BasicBlock<'c>,
-        on: BasicBlock<'c>,
-    ) -> Result<(), CodegenError> {
+    fn branch_rarely(&self, is_odd: IntValue<'c>, rare: BasicBlock<'c>, on: BasicBlock<'c>) -> Result {
         let branch = self.builder.build_conditional_branch(is_odd, rare, on)?;
         let weight = |weight| self.context.i32_type().const_int(weight, false).into();
         let weights = self.context.metadata_node(&[
@@ -419,22 +414,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// Bails out and ends the block.
-    fn bail_out(&self, reason: BailoutReason) -> Result<(), CodegenError> {
+    fn bail_out(&self, reason: BailoutReason) -> Result {
         self.trap(reason as u64)
     }
 
     /// Bails out at an unknown guest address and ends the block.
-    fn bail_out_for(
-        &self,
-        base: PointerValue<'c>,
-        target: IntValue<'c>,
-        flag: u8,
-    ) -> Result<(), CodegenError> {
+    fn bail_out_for(&self, base: PointerValue<'c>, target: IntValue<'c>, flag: u8) -> Result {
         self.write_state(base, Field::PC, target)?;
         self.trap(BailoutReason::UnknownTarget as u64 | u64::from(flag))
     }
 
-    fn trap(&self, number: u64) -> Result<(), CodegenError> {
+    fn trap(&self, number: u64) -> Result {
         let number = self.context.i8_type().const_int(number, false);
         let call = self.builder.build_call(self.trap, &[number.into()], "")?;
         call.add_attribute(AttributeLoc::Function, self.attribute("nomerge"));
@@ -444,7 +434,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// An overloaded intrinsic on 64-bit integers.
-    fn intrinsic(&self, name: &'static str) -> Result<FunctionValue<'c>, CodegenError> {
+    fn intrinsic(&self, name: &'static str) -> Result<FunctionValue<'c>> {
         Intrinsic::find(name)
             .and_then(|intrinsic| intrinsic.get_declaration(&self.module, &[self.i64.into()]))
             .ok_or(CodegenError::Intrinsic { name })

@@ -9,7 +9,7 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, elf};
 
-use crate::CodegenError;
+use crate::Result;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -33,7 +33,7 @@ struct StackLevel {
 }
 
 /// The frame table of `library`, which still has its debug information.
-pub(crate) fn table(library: &[u8]) -> Result<FrameTable, CodegenError> {
+pub(crate) fn table(library: &[u8]) -> Result<FrameTable> {
     let file = object::File::parse(library)?;
     let Some((text, code)) = text(&file)? else { return Ok(FrameTable::new([])) };
     let section = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, object::Error> {

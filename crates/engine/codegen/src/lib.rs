@@ -20,6 +20,9 @@ use inkwell::context::Context;
 pub use emit::{OWN_SWITCHES_MAX, giants::OPTIMIZED_BLOCKS_MAX, signature::Convention};
 pub use link::link;
 
+/// The result of a step of code generation.
+pub(crate) type Result<T = (), E = CodegenError> = std::result::Result<T, E>;
+
 /// Why no code was generated. Except for `Giants`, the cause is a bug here or in LLVM, never the input.
 #[derive(Debug, thiserror::Error)]
 pub enum CodegenError {

@@ -11,7 +11,7 @@ use std::{
 use antares_abi::LIBRARY_SYMBOL;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::{CodegenError, frames, optimize};
+use crate::{CodegenError, Result, frames, optimize};
 
 /// Maximum bytes of the linker's messages to return.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -39,7 +39,7 @@ unsafe extern "C" {
 /// # Errors
 /// [`CodegenError::Link`] with lld's message, [`CodegenError::Frames`] and [`CodegenError::Library`] if the
 /// linked debug information cannot be read, [`CodegenError::File`] if a memory file cannot be made or read.
-pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
+pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>> {
     let inputs = objects.iter().map(|object| memory_file_of(object)).collect::<Result<Vec<File>, _>>()?;
     let mut arguments = vec![
         "ld.lld".to_owned(),
@@ -81,18 +81,18 @@ fn clear_program_headers_segment(library: &mut [u8]) {
     }
 }
 
-fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {
+fn memory_file_of(bytes: &[u8]) -> Result<File> {
     let mut file = File::from(memfd_create(c"object", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?);
     file.write_all(bytes)?;
     Ok(file)
 }
 
 /// Links one library at a time: lld keeps state in statics.
-fn run(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
+fn run(arguments: &[String]) -> Result<Vec<u8>> {
     optimize::without_options(|| run_alone(arguments))
 }
 
-fn run_alone(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
+fn run_alone(arguments: &[String]) -> Result<Vec<u8>> {
     let owned: Vec<CString> =
         arguments.iter().filter_map(|argument| CString::new(argument.as_str()).ok()).collect();
     let pointers: Vec<*const c_char> = owned.iter().map(|argument| argument.as_ptr()).collect();

@@ -14,7 +14,7 @@ use inkwell::{
     values::{CallSiteValue, FunctionValue},
 };
 
-use crate::{CodegenError, Share, emit::STUBS};
+use crate::{CodegenError, Result, Share, emit::STUBS};
 
 /// Passes over all functions together, chosen by measurements (docs/benchmarks.md). They first propagate what
 /// all callers pass, and later remove functions without callers.
@@ -118,7 +118,7 @@ pub(crate) fn forget_names(context: &Context) {
 }
 
 /// The target machine. Plain code is selected one instruction at a time, in linear time.
-pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenError> {
+pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
     let target = Target::from_triple(&triple).map_err(llvm_error("target"))?;
@@ -135,7 +135,7 @@ pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenErr
 }
 
 /// Optimizes a module, and retains only the functions of `share`.
-pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Result<(), CodegenError> {
+pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Result {
     let run = |passes: &str| {
         module.run_passes(passes, target, PassBuilderOptions::create()).map_err(llvm_error("passes"))
     };
@@ -218,11 +218,7 @@ fn has_vectors(function: FunctionValue, loops: u32) -> bool {
     ends.into_iter().any(|end| end.get_metadata(loops).is_some())
 }
 
-pub(crate) fn write(
-    module: &Module,
-    target: &TargetMachine,
-    form: FileType,
-) -> Result<Vec<u8>, CodegenError> {
+pub(crate) fn write(module: &Module, target: &TargetMachine, form: FileType) -> Result<Vec<u8>> {
     let buffer = target.write_to_memory_buffer(module, form).map_err(llvm_error("code generation"))?;
     let bytes = buffer.as_slice();
     // Text ends in a zero byte.

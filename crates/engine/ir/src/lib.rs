@@ -386,6 +386,15 @@ impl Function {
     }
 }
 
+/// The offset to add to the base of `[base + low, base + high)`, and the maximum of the sum for ranges inside
+/// the bounds. None if the range is longer than the bounds.
+#[must_use]
+pub fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64, u64)> {
+    let bytes = high.wrapping_sub(low).cast_unsigned();
+    let room = end.checked_sub(start)?.checked_sub(bytes)?;
+    Some((low.wrapping_sub_unsigned(start), room))
+}
+
 /// A whole program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
@@ -415,6 +424,30 @@ impl Module {
     #[must_use]
     pub fn bounds(&self, access: Access) -> (u64, u64) {
         access.bounds(self.options.vm_version, self.writable)
+    }
+
+    /// The range `[start, end)` of accesses that a frame check at function entry allows: loads and stores.
+    #[must_use]
+    pub fn frame_bounds(&self) -> (u64, u64) {
+        let (start, end) = self.bounds(Access::Write);
+        (start, end.min(self.bounds(Access::Read).1))
+    }
+
+    /// Whether calls of a function may return more than once.
+    #[must_use]
+    pub fn returns_again(&self, callee: FunctionId) -> bool {
+        let callee = &self.functions[callee.0 as usize];
+        // Other libraries do not know which registers are read after such a call.
+        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !self.is_open
+    }
+
+    /// Whether `function` marks its frame, for calls that return again.
+    #[must_use]
+    pub fn has_marks(&self, function: &Function) -> bool {
+        function.blocks.iter().any(|block| match block.terminator {
+            Terminator::Call { callee, .. } => self.returns_again(callee),
+            _ => false,
+        })
     }
 
     /// How a library's header describes its stores.

@@ -3,11 +3,11 @@
 use antares_ir::{BinaryOp as B, UnaryOp as U, Value};
 use antares_program::{Instruction, Op};
 
-use crate::block::BlockBuilder;
+use crate::{block::BlockBuilder, instruction::second};
 
 /// Lifts `i` if it belongs to the B extension.
 pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    unary(b, i) || binary(b, i) || shift_add(b, i) || single_bit(b, i) || rotate_word(b, i)
+    unary(b, i) || inverted(b, i) || shift_add(b, i) || single_bit(b, i) || rotate_word(b, i)
 }
 
 fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
@@ -33,7 +33,6 @@ fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
         Op::Sextb => |b, x, _| b.unary(U::SextB, x),
         Op::Sexth => |b, x, _| b.unary(U::SextH, x),
         Op::Zexth => |b, x, _| b.unary(U::ZextH, x),
-        Op::Rori => |b, x, distance| b.binary_const(B::Rotr, x, distance),
         Op::Slliuw => |b, x, distance| {
             let word = b.unary(U::ZextW, x);
             b.binary_const(B::Shl, word, distance)
@@ -46,27 +45,13 @@ fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
     true
 }
 
-fn binary(b: &mut BlockBuilder, i: &Instruction) -> bool {
+fn inverted(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let op = match i.op {
-        Op::Max => B::Max,
-        Op::Maxu => B::MaxUnsigned,
-        Op::Min => B::Min,
-        Op::Minu => B::MinUnsigned,
-        Op::Rol => B::Rotl,
-        Op::Ror => B::Rotr,
-        Op::Clmul => B::Clmul,
-        Op::Clmulh => B::ClmulHigh,
-        Op::Clmulr => B::ClmulReversed,
-        Op::Andn => return inverted(b, i, B::And),
-        Op::Orn => return inverted(b, i, B::Or),
-        Op::Xnor => return inverted(b, i, B::Xor),
+        Op::Andn => B::And,
+        Op::Orn => B::Or,
+        Op::Xnor => B::Xor,
         _ => return false,
     };
-    b.set_of(i.rd, op, i.rs1, i.rs2);
-    true
-}
-
-fn inverted(b: &mut BlockBuilder, i: &Instruction, op: B) -> bool {
     let (x, y) = (b.get(i.rs1), b.get(i.rs2));
     let y = b.unary(U::Not, y);
     b.set_binary(i.rd, op, x, y);
@@ -94,17 +79,16 @@ fn shift_add(b: &mut BlockBuilder, i: &Instruction) -> bool {
 }
 
 fn single_bit(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    let is_immediate = matches!(i.op, Op::Bclri | Op::Bexti | Op::Binvi | Op::Bseti);
     let combine = match i.op {
         Op::Bclr | Op::Bclri => None,
-        Op::Bext | Op::Bexti => return bit_extract(b, i, is_immediate),
+        Op::Bext | Op::Bexti => return bit_extract(b, i),
         Op::Binv | Op::Binvi => Some(B::Xor),
         Op::Bset | Op::Bseti => Some(B::Or),
         _ => return false,
     };
     let x = b.get(i.rs1);
     let one = b.constant(1);
-    let index = bit_index(b, i, is_immediate);
+    let index = second(b, i);
     let bit = b.binary(B::Shl, one, index);
     let value = match combine {
         Some(op) => b.binary(op, x, bit),
@@ -117,17 +101,13 @@ fn single_bit(b: &mut BlockBuilder, i: &Instruction) -> bool {
     true
 }
 
-fn bit_extract(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> bool {
+fn bit_extract(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let x = b.get(i.rs1);
-    let index = bit_index(b, i, is_immediate);
+    let index = second(b, i);
     let shifted = b.binary(B::Lshr, x, index);
     let value = b.binary_const(B::And, shifted, 1);
     b.set(i.rd, value);
     true
-}
-
-fn bit_index(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> Value {
-    if is_immediate { b.constant(i.imm) } else { b.get(i.rs2) }
 }
 
 /// Rotates the low word with two shifts, which LLVM combines into a 32-bit rotation.

@@ -7,6 +7,7 @@ use antares_program::{GuestAddr, Reg};
 
 use crate::memory::Accesses;
 
+#[derive(Default)]
 pub(crate) struct BlockBuilder {
     ops: Vec<Op>,
     registers: [Option<Value>; 32],
@@ -16,16 +17,6 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            ops: Vec::new(),
-            registers: [None; 32],
-            written: [false; 32],
-            constants: HashMap::new(),
-            accesses: Accesses::default(),
-        }
-    }
-
     pub(crate) fn push(&mut self, op: Op) -> Value {
         let value = Value::at(self.ops.len());
         self.ops.push(op);

@@ -76,7 +76,7 @@ impl Lifter<'_> {
     fn blocks(&self) -> impl Iterator<Item = ir::Block> {
         let own = self.function.blocks.iter().enumerate().map(|(index, block)| self.block(index, block));
         own.chain(self.shared.jumps.iter().map(|(pc, i, terminator)| {
-            let mut builder = BlockBuilder::new();
+            let mut builder = BlockBuilder::default();
             let terminator = self.ending(&mut builder, *pc, i, terminator);
             // The jump's own block has charged its cycles.
             builder.finish(*pc, 0, terminator)
@@ -84,7 +84,7 @@ impl Lifter<'_> {
     }
 
     fn block(&self, index: usize, block: &Block) -> ir::Block {
-        let mut builder = BlockBuilder::new();
+        let mut builder = BlockBuilder::default();
         let mut cycles = 0;
         let mut terminator = None;
         for (at, (pc, i)) in block.instructions.iter().enumerate() {

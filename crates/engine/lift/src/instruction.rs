@@ -4,7 +4,7 @@
 //! with ckb-vm.
 
 use antares_ir::{BinaryOp as B, UnaryOp as U, Value, Width};
-use antares_program::{GuestAddr, Instruction, Op, Reg};
+use antares_program::{Format, GuestAddr, Instruction, Op};
 
 use crate::block::BlockBuilder;
 
@@ -18,8 +18,9 @@ pub(crate) enum Lifted {
 }
 
 pub(crate) fn lift(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> Lifted {
-    if register_register(b, i)
-        || register_immediate(b, pc, i)
+    if plain(b, i)
+        || word(b, i)
+        || constant(b, pc, i)
         || memory(b, i)
         || crate::bits::lift(b, i)
         || crate::fused::lift(b, i)
@@ -34,19 +35,19 @@ pub(crate) fn lift(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> Lift
     }
 }
 
-/// `rd = rs1 op rs2`, on 64 bits or words.
-fn register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    let plain = match i.op {
-        Op::Add => B::Add,
+/// `rd = rs1 op y` on 64 bits, where `y` is the second operand.
+fn plain(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    let op = match i.op {
+        Op::Add | Op::Addi => B::Add,
         Op::Sub => B::Sub,
-        Op::And => B::And,
-        Op::Or => B::Or,
-        Op::Xor => B::Xor,
-        Op::Sll => B::Shl,
-        Op::Srl => B::Lshr,
-        Op::Sra => B::Ashr,
-        Op::Slt => B::Lt,
-        Op::Sltu => B::LtUnsigned,
+        Op::And | Op::Andi => B::And,
+        Op::Or | Op::Ori => B::Or,
+        Op::Xor | Op::Xori => B::Xor,
+        Op::Sll | Op::Slli => B::Shl,
+        Op::Srl | Op::Srli => B::Lshr,
+        Op::Sra | Op::Srai => B::Ashr,
+        Op::Slt | Op::Slti => B::Lt,
+        Op::Sltu | Op::Sltiu => B::LtUnsigned,
         Op::Mul => B::Mul,
         Op::Mulh => B::MulHigh,
         Op::Mulhsu => B::MulHighSignedUnsigned,
@@ -55,95 +56,67 @@ fn register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
         Op::Divu => B::DivUnsigned,
         Op::Rem => B::Rem,
         Op::Remu => B::RemUnsigned,
-        _ => return word_register_register(b, i),
+        Op::Max => B::Max,
+        Op::Maxu => B::MaxUnsigned,
+        Op::Min => B::Min,
+        Op::Minu => B::MinUnsigned,
+        Op::Rol => B::Rotl,
+        Op::Ror | Op::Rori => B::Rotr,
+        Op::Clmul => B::Clmul,
+        Op::Clmulh => B::ClmulHigh,
+        Op::Clmulr => B::ClmulReversed,
+        _ => return false,
     };
-    b.set_of(i.rd, plain, i.rs1, i.rs2);
+    let (x, y) = (b.get(i.rs1), second(b, i));
+    b.set_binary(i.rd, op, x, y);
     true
 }
 
+/// The second operand: the immediate of formats that have one.
+pub(crate) fn second(b: &mut BlockBuilder, i: &Instruction) -> Value {
+    if i.op.format() == Format::I { b.constant(i.imm) } else { b.get(i.rs2) }
+}
+
 /// Operations on the low words of both operands; the result is sign extended.
-fn word_register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
+fn word(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let (op, extend) = match i.op {
-        Op::Addw => (B::Add, None),
+        Op::Addw | Op::Addiw => (B::Add, None),
         Op::Subw => (B::Sub, None),
         Op::Mulw => (B::Mul, None),
         Op::Divw => (B::Div, Some(U::SextW)),
         Op::Divuw => (B::DivUnsigned, Some(U::ZextW)),
         Op::Remw => (B::Rem, Some(U::SextW)),
         Op::Remuw => (B::RemUnsigned, Some(U::ZextW)),
-        Op::Sllw => return word_shift(b, i, B::Shl, None),
-        Op::Srlw => return word_shift(b, i, B::Lshr, Some(U::ZextW)),
-        Op::Sraw => return word_shift(b, i, B::Ashr, Some(U::SextW)),
+        Op::Sllw | Op::Slliw => (B::Shl, None),
+        Op::Srlw | Op::Srliw => (B::Lshr, Some(U::ZextW)),
+        Op::Sraw | Op::Sraiw => (B::Ashr, Some(U::SextW)),
         _ => return false,
     };
-    let (mut x, mut y) = (b.get(i.rs1), b.get(i.rs2));
-    if let Some(extend) = extend {
-        (x, y) = (b.unary(extend, x), b.unary(extend, y));
+    let is_immediate = i.op.format() == Format::I;
+    let is_shift = matches!(op, B::Shl | B::Lshr | B::Ashr);
+    let (mut x, mut y) = (b.get(i.rs1), None);
+    if !is_immediate {
+        let register = b.get(i.rs2);
+        y = Some(if is_shift { b.binary_const(B::And, register, 31) } else { register });
     }
+    if let Some(extend) = extend {
+        x = b.unary(extend, x);
+        y = y.map(|y| if is_shift { y } else { b.unary(extend, y) });
+    }
+    let y = y.unwrap_or_else(|| b.constant(i.imm));
     let value = b.binary(op, x, y);
     b.set_word(i.rd, value);
     true
 }
 
-fn word_shift(b: &mut BlockBuilder, i: &Instruction, op: B, extend: Option<U>) -> bool {
-    let (mut x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let distance = b.binary_const(B::And, y, 31);
-    if let Some(extend) = extend {
-        x = b.unary(extend, x);
-    }
-    let value = b.binary(op, x, distance);
-    b.set_word(i.rd, value);
-    true
-}
-
-/// `rd = rs1 op imm`, and constants.
-fn register_immediate(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> bool {
-    let plain = match i.op {
-        Op::Addi => B::Add,
-        Op::Andi => B::And,
-        Op::Ori => B::Or,
-        Op::Xori => B::Xor,
-        Op::Slli => B::Shl,
-        Op::Srli => B::Lshr,
-        Op::Srai => B::Ashr,
-        Op::Slti => B::Lt,
-        Op::Sltiu => B::LtUnsigned,
-        Op::Lui | Op::LoadImm | Op::LoadUimm => {
-            let value = b.constant(i.imm);
-            b.set(i.rd, value);
-            return true;
-        }
-        Op::Auipc => {
-            let value = b.constant(pc.0.wrapping_add_signed(i.imm).cast_signed());
-            b.set(i.rd, value);
-            return true;
-        }
-        _ => return word_register_immediate(b, i),
-    };
-    let x = b.get(i.rs1);
-    let value = if plain == B::Add && i.rs1 == Reg::ZERO {
-        b.constant(i.imm)
-    } else {
-        b.binary_const(plain, x, i.imm)
-    };
-    b.set(i.rd, value);
-    true
-}
-
-fn word_register_immediate(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    let (op, extend) = match i.op {
-        Op::Addiw => (B::Add, None),
-        Op::Slliw => (B::Shl, None),
-        Op::Srliw => (B::Lshr, Some(U::ZextW)),
-        Op::Sraiw => (B::Ashr, Some(U::SextW)),
+fn constant(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> bool {
+    let number = match i.op {
+        Op::Lui | Op::LoadImm | Op::LoadUimm => i.imm,
+        Op::Auipc => pc.0.wrapping_add_signed(i.imm).cast_signed(),
         _ => return false,
     };
-    let mut x = b.get(i.rs1);
-    if let Some(extend) = extend {
-        x = b.unary(extend, x);
-    }
-    let value = b.binary_const(op, x, i.imm);
-    b.set_word(i.rd, value);
+    let value = b.constant(number);
+    b.set(i.rd, value);
     true
 }
 

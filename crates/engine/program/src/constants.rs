@@ -2,17 +2,13 @@
 //! hints: if a range holds code after all and only an address leads there, that code runs in the interpreter.
 
 use antares_abi::GUEST_MEMORY_BYTES;
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf, read::elf::ElfFile64};
 
 /// Maximum sections and symbols to read from an ELF.
 const HINTS_MAX: usize = 1 << 20;
 
 /// Ranges `[start, end)` of named variables and of sections without instructions, ascending and disjoint.
-/// Empty if section headers are missing or invalid, since ckb-vm ignores them.
-pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
-    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(bytes) else {
-        return Vec::new();
-    };
+pub(crate) fn constants(file: &ElfFile64<'_>) -> Vec<(u64, u64)> {
     let is_data = |flags: SectionFlags| match flags {
         SectionFlags::Elf { sh_flags, .. } => {
             sh_flags.contains(elf::SHF_ALLOC) && !sh_flags.contains(elf::SHF_EXECINSTR)

@@ -10,7 +10,10 @@ use ckb_vm::{
     elf::parse_elf,
     memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
 };
-use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind, read::elf::ElfSegment64};
+use object::{
+    Object, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind,
+    read::elf::{ElfFile64, ElfSegment64},
+};
 
 use crate::{
     GuestAddr, ProgramError,
@@ -79,6 +82,8 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
         return Err(ProgramError::CodeBytes { found, max: limits.code_bytes_max });
     }
     let memory = machine.memory_mut().inner_mut().to_vec();
+    // Invalid section headers or symbol tables mean that there are none, since ckb-vm ignores them.
+    let file = ElfFile64::parse(elf).ok();
     let mut image = Image {
         machine: RefCell::new(machine),
         memory,
@@ -87,11 +92,11 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
         executable,
         segments,
         symbols: Vec::new(),
-        variables: variables(elf),
-        constants: constants(elf),
+        variables: file.as_ref().map(variables).unwrap_or_default(),
+        constants: file.as_ref().map(constants).unwrap_or_default(),
         is_loaded_code: loaded.is_some(),
     };
-    image.symbols = function_symbols(elf, &image);
+    image.symbols = file.map(|file| function_symbols(&file, &image)).unwrap_or_default();
     Ok(image)
 }
 
@@ -125,10 +130,7 @@ fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
 }
 
 /// The address ranges of writable segments.
-fn variables(elf: &[u8]) -> Vec<(u64, u64)> {
-    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
-        return Vec::new();
-    };
+fn variables(file: &ElfFile64<'_>) -> Vec<(u64, u64)> {
     let is_variable = |segment: &ElfSegment64<'_, '_>| match segment.flags() {
         SegmentFlags::Elf { p_flags, .. } => p_flags.0 & object::elf::PF_W.0 != 0,
         _ => false,
@@ -138,11 +140,7 @@ fn variables(elf: &[u8]) -> Vec<(u64, u64)> {
     file.segments().filter(is_variable).map(range).filter(|range| range.0 < range.1).collect()
 }
 
-fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
-    // Invalid section headers or symbol tables mean "no symbols", since ckb-vm ignores them.
-    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
-        return Vec::new();
-    };
+fn function_symbols(file: &ElfFile64<'_>, image: &Image) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .take(SYMBOLS_MAX)

@@ -171,14 +171,17 @@ macro_rules! operations {
             pub fn name(self) -> &'static str {
                 match self { $($(Self::$name => $text,)*)* }
             }
-        }
 
-        impl Instruction {
-            /// Unpacks ckb-vm's packed form. None if ckb-vm only uses the opcode internally.
-            pub(crate) fn unpack(packed: u64, length: u8, cycles: u32) -> Option<Self> {
-                let opcode = extract_opcode(packed);
+            /// The format of its operands.
+            #[must_use]
+            pub fn format(self) -> Format {
+                match self { $($(Self::$name)|* => Format::$format,)* }
+            }
+
+            /// The operation of ckb-vm's opcode. None if ckb-vm only uses it internally.
+            fn of(opcode: u16) -> Option<Self> {
                 $($(if $(opcode == insts::$opcode)||+ {
-                    return Some(Operands::$format(packed).of(Op::$name, length, cycles));
+                    return Some(Self::$name);
                 })*)*
                 None
             }
@@ -187,7 +190,7 @@ macro_rules! operations {
 }
 
 operations! {
-    r {
+    R {
         Add "add" = OP_ADD; Addw "addw" = OP_ADDW; Sub "sub" = OP_SUB; Subw "subw" = OP_SUBW;
         And "and" = OP_AND; Or "or" = OP_OR; Xor "xor" = OP_XOR;
         Sll "sll" = OP_SLL; Sllw "sllw" = OP_SLLW; Srl "srl" = OP_SRL; Srlw "srlw" = OP_SRLW;
@@ -218,7 +221,7 @@ operations! {
         Adc "adc" = OP_ADC; Fence "fence" = OP_FENCE; FenceI "fence.i" = OP_FENCEI;
         Ecall "ecall" = OP_ECALL; Ebreak "ebreak" = OP_EBREAK;
     }
-    i {
+    I {
         Addi "addi" = OP_ADDI; Addiw "addiw" = OP_ADDIW; Andi "andi" = OP_ANDI; Ori "ori" = OP_ORI;
         Xori "xori" = OP_XORI; Slli "slli" = OP_SLLI; Slliw "slliw" = OP_SLLIW; Srli "srli" = OP_SRLI;
         Srliw "srliw" = OP_SRLIW; Srai "srai" = OP_SRAI; Sraiw "sraiw" = OP_SRAIW; Slti "slti" = OP_SLTI;
@@ -230,93 +233,83 @@ operations! {
         Bclri "bclri" = OP_BCLRI; Bexti "bexti" = OP_BEXTI; Binvi "binvi" = OP_BINVI; Bseti "bseti" = OP_BSETI;
         Rori "rori" = OP_RORI; Roriw "roriw" = OP_RORIW; Slliuw "slli.uw" = OP_SLLIUW;
     }
-    s {
+    S {
         Sb "sb" = OP_SB; Sh "sh" = OP_SH; Sw "sw" = OP_SW; Sd "sd" = OP_SD;
         Beq "beq" = OP_BEQ; Bne "bne" = OP_BNE; Blt "blt" = OP_BLT; Bge "bge" = OP_BGE;
         Bltu "bltu" = OP_BLTU; Bgeu "bgeu" = OP_BGEU;
     }
-    u {
+    U {
         Lui "lui" = OP_LUI; Auipc "auipc" = OP_AUIPC; Jal "jal" = OP_JAL;
         LoadImm "load.imm" = OP_CUSTOM_LOAD_IMM;
         FarJumpRel "far.jump.rel" = OP_FAR_JUMP_REL; FarJumpAbs "far.jump.abs" = OP_FAR_JUMP_ABS;
     }
-    unsigned { LoadUimm "load.uimm" = OP_CUSTOM_LOAD_UIMM; }
-    r4 {
+    Unsigned { LoadUimm "load.uimm" = OP_CUSTOM_LOAD_UIMM; }
+    R4 {
         WideMul "wide.mul" = OP_WIDE_MUL; WideMulu "wide.mulu" = OP_WIDE_MULU;
         WideMulsu "wide.mulsu" = OP_WIDE_MULSU; WideDiv "wide.div" = OP_WIDE_DIV;
         WideDivu "wide.divu" = OP_WIDE_DIVU; Sbb "sbb" = OP_SBB; Adcs "adcs" = OP_ADCS; Sbbs "sbbs" = OP_SBBS;
     }
-    r5 { Add3a "add3a" = OP_ADD3A; Add3b "add3b" = OP_ADD3B; Add3c "add3c" = OP_ADD3C; }
+    R5 { Add3a "add3a" = OP_ADD3A; Add3b "add3b" = OP_ADD3B; Add3c "add3c" = OP_ADD3C; }
 }
 
-/// The operand fields of the packed form, by instruction format.
-struct Operands {
-    registers: [usize; 5],
-    imm: i64,
+/// How ckb-vm packs the operands of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the manual's and ckb-vm's")]
+pub enum Format {
+    R,
+    I,
+    S,
+    U,
+    /// Like `U`, without a sign.
+    Unsigned,
+    R4,
+    R5,
 }
 
-impl Operands {
-    fn r(packed: u64) -> Self {
-        let i = Rtype(packed);
-        Self { registers: [i.rd(), i.rs1(), i.rs2(), 0, 0], imm: 0 }
-    }
-
-    fn i(packed: u64) -> Self {
-        let i = Itype(packed);
-        Self { registers: [i.rd(), i.rs1(), 0, 0, 0], imm: i64::from(i.immediate_s()) }
-    }
-
-    fn s(packed: u64) -> Self {
-        let i = Stype(packed);
-        Self { registers: [0, i.rs1(), i.rs2(), 0, 0], imm: i64::from(i.immediate_s()) }
-    }
-
-    fn u(packed: u64) -> Self {
-        let i = Utype(packed);
-        Self { registers: [i.rd(), 0, 0, 0, 0], imm: i64::from(i.immediate_s()) }
-    }
-
-    fn unsigned(packed: u64) -> Self {
-        let i = Utype(packed);
-        Self { registers: [i.rd(), 0, 0, 0, 0], imm: i64::from(i.immediate_u()) }
-    }
-
-    fn r4(packed: u64) -> Self {
-        let i = R4type(packed);
-        Self { registers: [i.rd(), i.rs1(), i.rs2(), i.rs3(), 0], imm: 0 }
-    }
-
-    fn r5(packed: u64) -> Self {
-        let i = R5type(packed);
-        Self { registers: [i.rd(), i.rs1(), i.rs2(), i.rs3(), i.rs4()], imm: 0 }
-    }
-
-    fn of(self, op: Op, length: u8, cycles: u32) -> Instruction {
-        // ckb-vm stores register numbers in five bits of a byte.
-        let [rd, rs1, rs2, rs3, rs4] = self.registers.map(|index| Reg(index.to_le_bytes()[0] & 31));
-        Instruction { op, length, cycles, rd, rs1, rs2, rs3, rs4, imm: self.imm }
+impl Format {
+    /// The numbers of the registers, and the immediate.
+    fn operands(self, packed: u64) -> ([usize; 5], i64) {
+        match self {
+            Self::R => {
+                let i = Rtype(packed);
+                ([i.rd(), i.rs1(), i.rs2(), 0, 0], 0)
+            }
+            Self::I => {
+                let i = Itype(packed);
+                ([i.rd(), i.rs1(), 0, 0, 0], i64::from(i.immediate_s()))
+            }
+            Self::S => {
+                let i = Stype(packed);
+                ([0, i.rs1(), i.rs2(), 0, 0], i64::from(i.immediate_s()))
+            }
+            Self::U => ([Utype(packed).rd(), 0, 0, 0, 0], i64::from(Utype(packed).immediate_s())),
+            Self::Unsigned => ([Utype(packed).rd(), 0, 0, 0, 0], i64::from(Utype(packed).immediate_u())),
+            Self::R4 => {
+                let i = R4type(packed);
+                ([i.rd(), i.rs1(), i.rs2(), i.rs3(), 0], 0)
+            }
+            Self::R5 => {
+                let i = R5type(packed);
+                ([i.rd(), i.rs1(), i.rs2(), i.rs3(), i.rs4()], 0)
+            }
+        }
     }
 }
 
 impl Instruction {
+    /// Unpacks ckb-vm's packed form. None if ckb-vm only uses the opcode internally.
+    pub(crate) fn unpack(packed: u64, length: u8, cycles: u32) -> Option<Self> {
+        let op = Op::of(extract_opcode(packed))?;
+        let (registers, imm) = op.format().operands(packed);
+        // ckb-vm stores register numbers in five bits of a byte.
+        let [rd, rs1, rs2, rs3, rs4] = registers.map(|index| Reg(index.to_le_bytes()[0] & 31));
+        Some(Self { op, length, cycles, rd, rs1, rs2, rs3, rs4, imm })
+    }
+
     /// Whether it is a fusion that may write more than `rd`, whatever the registers.
     #[must_use]
     pub fn is_fused(&self) -> bool {
-        matches!(
-            self.op,
-            Op::WideMul
-                | Op::WideMulu
-                | Op::WideMulsu
-                | Op::WideDiv
-                | Op::WideDivu
-                | Op::Adc
-                | Op::Sbb
-                | Op::Adcs
-                | Op::Sbbs
-                | Op::Add3a
-                | Op::Add3b
-                | Op::Add3c
-        )
+        self.op == Op::Adc || matches!(self.op.format(), Format::R4 | Format::R5)
     }
 
     /// Whether it may write `register`. Operands of fusions count as written, except `rs4`.
@@ -348,15 +341,13 @@ impl fmt::Display for Instruction {
                 write!(f, "{name} {rd},{imm}({rs1})")
             }
             Op::Sb | Op::Sh | Op::Sw | Op::Sd => write!(f, "{name} {rs2},{imm}({rs1})"),
-            Op::Add3a | Op::Add3b | Op::Add3c => write!(f, "{name} {rd},{rs1},{rs2},{rs3},{rs4}"),
             Op::WideMul | Op::WideMulu | Op::WideMulsu | Op::WideDiv | Op::WideDivu => {
                 write!(f, "{name} {rd},{rs3},{rs1},{rs2}")
             }
-            Op::Sbb | Op::Adcs | Op::Sbbs => write!(f, "{name} {rd},{rs1},{rs2},{rs3}"),
-            Op::Lui | Op::Auipc | Op::Jal | Op::LoadImm | Op::LoadUimm | Op::FarJumpRel | Op::FarJumpAbs => {
-                write!(f, "{name} {rd},{imm}")
-            }
+            _ if self.op.format() == Format::R4 => write!(f, "{name} {rd},{rs1},{rs2},{rs3}"),
+            _ if self.op.format() == Format::R5 => write!(f, "{name} {rd},{rs1},{rs2},{rs3},{rs4}"),
             _ if self.is_branch() => write!(f, "{name} {rs1},{rs2},{imm}"),
+            _ if matches!(self.op.format(), Format::U | Format::Unsigned) => write!(f, "{name} {rd},{imm}"),
             _ if *imm != 0 || *rs2 == Reg::ZERO => write!(f, "{name} {rd},{rs1},{imm}"),
             _ => write!(f, "{name} {rd},{rs1},{rs2}"),
         }

@@ -21,7 +21,7 @@ use std::fmt;
 
 pub use decode::Decoder;
 pub use image::{Image, Symbol, read};
-pub use instruction::{Instruction, Op, Reg, RegSet};
+pub use instruction::{Format, Instruction, Op, Reg, RegSet};
 pub use recover::{Block, BlockId, Function, FunctionId, Program, Terminator, recover};
 
 /// A guest address: any 64-bit value, in memory or not.

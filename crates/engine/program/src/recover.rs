@@ -181,13 +181,13 @@ pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<P
     };
     let called = called.into_iter().map(|target| target.0).collect();
     let recovery = Recovery::new(image, *limits, surroundings, called).run(&mut decoder)?;
-    let mut drafts = recovery.drafts;
+    let Round { mut drafts, exposed, .. } = recovery.now;
     if hints.distrust_tables() {
         drafts.values_mut().for_each(|draft| draft.tables.clear());
     }
     let constants = drafts.values().flat_map(|draft| &draft.constants);
-    let function_tables = function_tables(image, constants, &recovery.exposed);
-    let program = assemble(image, &mut decoder, &drafts, &recovery.exposed);
+    let function_tables = function_tables(image, constants, &exposed);
+    let program = assemble(image, &mut decoder, &drafts, &exposed);
     Ok(Program { hints: hints.clone(), function_tables, ..program })
 }
 
@@ -207,22 +207,29 @@ struct Recovery<'a> {
     surroundings: Surroundings,
     pointers: Vec<u64>,
     starts: BTreeSet<u64>,
+    /// Observed targets of indirect calls.
+    called: Vec<u64>,
+    /// Observed jump targets that are not inside a function.
+    entered: BTreeSet<u64>,
+    /// Instructions beyond which recovery ignores guesses.
+    instructions_max: u64,
+    now: Round,
+}
+
+/// The findings of one round over the whole program.
+#[derive(Default)]
+struct Round {
     exposed: BTreeSet<u64>,
     drafts: BTreeMap<Key, FunctionDraft>,
     queue: VecDeque<Key>,
     /// Guessed targets of indirect calls.
     guesses: VecDeque<Key>,
     queued: BTreeSet<Key>,
-    /// Observed targets of indirect calls.
-    called: Vec<u64>,
-    /// Observed jump targets that are not inside a function.
-    entered: BTreeSet<u64>,
     /// Instructions in the middle of known functions.
     insides: HashSet<u64>,
     blocks: u64,
     instructions: u64,
-    /// Instructions beyond which recovery ignores guesses, and whether it ignored some.
-    instructions_max: u64,
+    /// Whether guesses were ignored.
     is_exhausted: bool,
 }
 
@@ -235,19 +242,11 @@ impl<'a> Recovery<'a> {
             surroundings,
             pointers: code_addresses_in_data(image),
             starts: symbols.chain(called.iter().copied()).collect(),
-            exposed: BTreeSet::new(),
-            drafts: BTreeMap::new(),
-            queue: VecDeque::new(),
-            guesses: VecDeque::new(),
-            queued: BTreeSet::new(),
             called,
             entered: BTreeSet::new(),
-            insides: HashSet::new(),
-            blocks: 0,
-            instructions: 0,
             instructions_max: image.executable.iter().map(|range| range.1 - range.0).sum::<u64>()
                 + SPARE_INSTRUCTIONS,
-            is_exhausted: false,
+            now: Round::default(),
         }
     }
 
@@ -274,14 +273,15 @@ impl<'a> Recovery<'a> {
     /// not a function: as one it would repeat the code of the function around it. Returns whether it dropped
     /// any.
     fn drop_labels(&mut self) -> bool {
-        let places: BTreeSet<u64> = self.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
-        if self.blocks <= COPIES_MAX * places.len() as u64 && !self.is_exhausted {
+        let places: BTreeSet<u64> =
+            self.now.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
+        if self.now.blocks <= COPIES_MAX * places.len() as u64 && !self.now.is_exhausted {
             return false;
         }
         let labels = |(key, draft): (&Key, &FunctionDraft)| -> Vec<u64> {
             draft.candidates.iter().copied().filter(|candidate| *candidate != key.0).collect()
         };
-        let labels: BTreeSet<u64> = self.drafts.iter().flat_map(labels).collect();
+        let labels: BTreeSet<u64> = self.now.drafts.iter().flat_map(labels).collect();
         let before = self.pointers.len() + self.entered.len();
         self.pointers.retain(|pointer| self.starts.contains(pointer) || !labels.contains(pointer));
         self.entered.retain(|entered| !labels.contains(entered));
@@ -289,20 +289,14 @@ impl<'a> Recovery<'a> {
     }
 
     fn round(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
-        self.drafts.clear();
-        self.queue.clear();
-        self.guesses.clear();
-        self.queued.clear();
-        self.exposed.clear();
-        self.insides.clear();
-        (self.blocks, self.instructions, self.is_exhausted) = (0, 0, false);
+        self.now = Round::default();
         let entry = self.image.entry.0;
         if self.starts.contains(&entry) {
-            self.exposed.insert(entry);
+            self.now.exposed.insert(entry);
             self.enqueue((entry, Reg::RA))?;
         }
         for address in self.called.clone().into_iter().chain(self.entered.clone()) {
-            self.exposed.insert(address);
+            self.now.exposed.insert(address);
             self.enqueue((address, Reg::RA))?;
         }
         for pointer in self.pointers.clone() {
@@ -314,7 +308,7 @@ impl<'a> Recovery<'a> {
         let missing: Vec<u64> = jumped.filter(|target| !self.is_candidate(*target)).collect();
         for target in missing {
             self.entered.insert(target);
-            self.exposed.insert(target);
+            self.now.exposed.insert(target);
             self.enqueue((target, Reg::RA))?;
         }
         self.explore_all(decoder)
@@ -322,15 +316,15 @@ impl<'a> Recovery<'a> {
 
     /// Whether `target` is a candidate of a function's computed jump.
     fn is_candidate(&self, target: u64) -> bool {
-        self.drafts.values().any(|draft| draft.candidates.contains(&target))
+        self.now.drafts.values().any(|draft| draft.candidates.contains(&target))
     }
 
     fn explore_all(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
         // Known functions come first, because they disprove wrong guesses.
-        while let Some(key) = self.queue.pop_front().or_else(|| self.guesses.pop_front()) {
-            if self.instructions > self.instructions_max && !self.starts.contains(&key.0) {
-                self.is_exhausted = true;
-                self.exposed.remove(&key.0);
+        while let Some(key) = self.now.queue.pop_front().or_else(|| self.now.guesses.pop_front()) {
+            if self.now.instructions > self.instructions_max && !self.starts.contains(&key.0) {
+                self.now.is_exhausted = true;
+                self.now.exposed.remove(&key.0);
                 continue;
             }
             let draft = explore(self.image, decoder, &self.starts, &self.surroundings, key);
@@ -346,7 +340,7 @@ impl<'a> Recovery<'a> {
         if !is_known && (self.image.is_inside_named(address) || self.image.is_constant(address)) {
             return Ok(());
         }
-        self.exposed.insert(address);
+        self.now.exposed.insert(address);
         self.enqueue((address, Reg::RA))
     }
 
@@ -355,17 +349,17 @@ impl<'a> Recovery<'a> {
     }
 
     fn enqueue(&mut self, key: Key) -> Result<(), ProgramError> {
-        if !self.image.is_executable(key.0) || !self.queued.insert(key) {
+        if !self.image.is_executable(key.0) || !self.now.queued.insert(key) {
             return Ok(());
         }
-        if self.queued.len() as u64 > self.limits.functions_max {
+        if self.now.queued.len() as u64 > self.limits.functions_max {
             return Err(ProgramError::Functions { max: self.limits.functions_max, at: GuestAddr(key.0) });
         }
         let is_guess = self.is_guess(key.0);
         if is_guess {
-            self.guesses.push_back(key)
+            self.now.guesses.push_back(key)
         } else {
-            self.queue.push_back(key)
+            self.now.queue.push_back(key)
         }
         Ok(())
     }
@@ -375,22 +369,22 @@ impl<'a> Recovery<'a> {
     fn is_disjoint(&self, draft: &FunctionDraft) -> bool {
         let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
         let mut targets = calls.chain(draft.tails.iter().copied());
-        targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
+        targets.all(|target| self.starts.contains(&target) || !self.now.insides.contains(&target))
     }
 
     /// Stores a draft and enqueues its callees. Drops a guess that turns out not to be code.
     fn take(&mut self, key: Key, draft: FunctionDraft) -> Result<(), ProgramError> {
         let is_guess = self.is_guess(key.0);
         if is_guess && !(draft.is_clean() && self.is_disjoint(&draft)) {
-            self.exposed.remove(&key.0);
+            self.now.exposed.remove(&key.0);
             return Ok(());
         }
         if !is_guess {
-            self.insides.extend(draft.insides());
+            self.now.insides.extend(draft.insides());
         }
-        self.instructions += draft.walked.len() as u64;
-        self.blocks += draft.leaders.len() as u64;
-        if self.blocks > self.limits.blocks_max {
+        self.now.instructions += draft.walked.len() as u64;
+        self.now.blocks += draft.leaders.len() as u64;
+        if self.now.blocks > self.limits.blocks_max {
             return Err(ProgramError::Blocks { max: self.limits.blocks_max, at: GuestAddr(key.0) });
         }
         for &callee in &draft.calls {
@@ -406,7 +400,7 @@ impl<'a> Recovery<'a> {
                 self.expose(constant)?;
             }
         }
-        self.drafts.insert(key, draft);
+        self.now.drafts.insert(key, draft);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use antares_program::Reg;
 use crate::modular::{Integers, ModularSum, Unknown};
 
 /// A guard's comparisons, in terms of the registers at the guard.
+#[derive(Default)]
 pub(super) struct Guard {
     /// Pairs of sums: the first is at most the second, as unsigned numbers.
     pub(super) at_most: Vec<(ModularSum, ModularSum)>,
@@ -24,6 +25,7 @@ pub(super) struct Guard {
 }
 
 /// `(dividend >> shift) + more`.
+#[derive(Default)]
 pub(super) struct Quotient {
     pub(super) dividend: ModularSum,
     pub(super) shift: u32,
@@ -37,15 +39,7 @@ impl Guard {
         let Terminator::Branch { condition, .. } = block.terminator else { return None };
         let values = Values::of(block, witness.last)?;
         let last = values.quotient();
-        let mut guard = Self {
-            at_most: Vec::new(),
-            zero_bits: Vec::new(),
-            known: Vec::new(),
-            cycles_min: None,
-            is_impossible: false,
-            last,
-            last_integers: None,
-        };
+        let mut guard = Self { last, ..Self::default() };
         let mut open = vec![condition];
         while let Some(value) = open.pop() {
             // If `x & y` is not 0, neither `x` nor `y` is 0.

@@ -46,9 +46,13 @@ pub fn groups(view: &View<'_>) -> Vec<FindingGroup> {
     for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
         if let Some(code) = code::Code::of(view, program) {
             findings.extend(loops::findings(&code));
-            findings.extend(patterns::findings(&code));
-            findings.extend(fusions::findings(&code));
-            findings.extend(chains::findings(&code));
+            for function in &code.program.functions {
+                findings.extend(patterns::of_function(&code, function));
+                if code.has_mop {
+                    findings.extend(fusions::of_function(&code, function));
+                    findings.extend(chains::of_function(&code, function));
+                }
+            }
         }
     }
     findings.extend(switches(view));

@@ -28,24 +28,9 @@ type Argument = (&'static str, usize, Kind);
 const WHOLE: &[Argument] = &[("offset", 2, Kind::Number)];
 const LISTED: &[Argument] =
     &[("index", 3, Kind::Number), ("source", 4, Kind::Source), ("offset", 2, Kind::Number)];
-const CELL_FIELD: &[Argument] = &[
-    ("index", 3, Kind::Number),
-    ("source", 4, Kind::Source),
-    ("field", 5, Kind::CellField),
-    ("offset", 2, Kind::Number),
-];
-const HEADER_FIELD: &[Argument] = &[
-    ("index", 3, Kind::Number),
-    ("source", 4, Kind::Source),
-    ("field", 5, Kind::HeaderField),
-    ("offset", 2, Kind::Number),
-];
-const INPUT_FIELD: &[Argument] = &[
-    ("index", 3, Kind::Number),
-    ("source", 4, Kind::Source),
-    ("field", 5, Kind::InputField),
-    ("offset", 2, Kind::Number),
-];
+const fn field(kind: Kind) -> [Argument; 4] {
+    [("index", 3, Kind::Number), ("source", 4, Kind::Source), ("field", 5, kind), ("offset", 2, Kind::Number)]
+}
 const AS_CODE: &[Argument] = &[
     ("index", 4, Kind::Number),
     ("source", 5, Kind::Source),
@@ -67,9 +52,9 @@ fn arguments(number: u64) -> &'static [Argument] {
         2043 | 2601 => STARTS,
         2051 | 2052 | 2061 | 2062 => WHOLE,
         2071..=2074 | 2092 | 2104 => LISTED,
-        2081 => CELL_FIELD,
-        2082 => HEADER_FIELD,
-        2083 => INPUT_FIELD,
+        2081 => const { &field(Kind::CellField) },
+        2082 => const { &field(Kind::HeaderField) },
+        2083 => const { &field(Kind::InputField) },
         2091 => AS_CODE,
         2602 => &[("pid", 0, Kind::Number)],
         2605 | 2606 | 2608 => &[("fd", 0, Kind::Number)],
@@ -145,7 +130,7 @@ pub(crate) fn has_failed(call: &SystemCall) -> bool {
 }
 
 /// Decodes a system call.
-pub(crate) fn decode_call(call: &SystemCall, namer: &Namer<'_>) -> DecodedCall {
+pub(crate) fn decode_call(call: &SystemCall, namer: &Namer) -> DecodedCall {
     let place: Vec<Frame> = namer.stack(&call.stack, call.vm);
     let mut decoded: Vec<(Word, String)> = arguments(call.number)
         .iter()

@@ -13,21 +13,14 @@ const SECTION: &str = ".ckb.error-codes";
 pub struct ErrorCodes(BTreeMap<i8, String>);
 
 /// Why a text is not a table of error codes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {fault}")]
 pub struct CodesError {
     /// Line, from 1.
     pub line: usize,
     /// The problem.
     pub fault: &'static str,
 }
-
-impl std::fmt::Display for CodesError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.fault)
-    }
-}
-
-impl std::error::Error for CodesError {}
 
 impl ErrorCodes {
     /// Reads lines of the form `code = meaning`. Lines that start with `#` are comments; quotes around a
@@ -88,6 +81,8 @@ struct Known {
     name: &'static str,
     /// Hash of the type script of its cell on the main network.
     type_hash: &'static str,
+    /// A function that only it has.
+    mark: &'static str,
     codes: &'static [(i8, &'static str)],
 }
 
@@ -140,25 +135,21 @@ const KNOWN: [Known; 3] = [
     Known {
         name: "secp256k1_blake160_sighash_all",
         type_hash: "9bd7e06f3ecf4be0f2fcd2188b23f1b9fcc88e5d4b65a8637b17723bbda3cce8",
+        mark: "verify_secp256k1_blake160_sighash_all",
         codes: &SHARED,
     },
     Known {
         name: "secp256k1_blake160_multisig_all",
         type_hash: "5c5069eb0857efc65e1bca0c07df34c31663b3622fd3876c876320fc9634e2a8",
+        mark: "verify_secp256k1_blake160_multisig_all",
         codes: &MULTISIG,
     },
     Known {
         name: "dao",
         type_hash: "82d76d1b75fe2fd9a27dfbaa65a039221a380d76c926f378d3f81cf3e7e13f2e",
+        mark: "validate_withdrawing_cell",
         codes: &DAO,
     },
-];
-
-/// Function names that identify a system script.
-const MARKS: [(&str, &str); 3] = [
-    ("verify_secp256k1_blake160_sighash_all", "secp256k1_blake160_sighash_all"),
-    ("verify_secp256k1_blake160_multisig_all", "secp256k1_blake160_multisig_all"),
-    ("validate_withdrawing_cell", "dao"),
 ];
 
 /// Codes of ckb-std for the results of system calls; most Rust scripts pass them on.
@@ -176,9 +167,10 @@ pub(crate) fn of_system(
     code_hash: Option<&str>,
     functions: &[String],
 ) -> Option<(String, &'static str)> {
-    let marked = MARKS.iter().find(|(mark, _)| functions.iter().any(|name| name == mark)).map(|mark| mark.1);
-    let known =
-        KNOWN.iter().find(|known| Some(known.type_hash) == code_hash || Some(known.name) == marked)?;
+    let is_it = |known: &&Known| {
+        Some(known.type_hash) == code_hash || functions.iter().any(|name| name == known.mark)
+    };
+    let known = KNOWN.iter().find(is_it)?;
     let shared: &[(i8, &str)] = if known.name == "dao" { &[] } else { &SHARED };
     let mut codes = known.codes.iter().chain(shared);
     codes.find(|(known, _)| *known == code).map(|(_, meaning)| ((*meaning).to_owned(), known.name))

@@ -94,7 +94,7 @@ pub(crate) fn own(frames: &[Frame]) -> Option<&[Frame]> {
 
 /// The instruction that made the value of `vm`: the comparison in a computation without a branch, the load from
 /// a table of constants, or the last operation.
-pub(crate) fn maker<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Stack> {
+pub(crate) fn maker<'a>(vm: &'a Vm, namer: &Namer) -> Option<&'a Stack> {
     let compares = |stack| {
         let at = top(stack).and_then(|(program, pc)| namer.instruction(program, pc, vm.id));
         at.is_some_and(|it| matches!(it.op, Op::Slt | Op::Sltu | Op::Slti | Op::Sltiu))
@@ -113,7 +113,7 @@ pub(crate) fn maker<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Stack> {
 }
 
 /// The branch that decided the end of `vm`; `None` if the computation of the value did.
-pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
+pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer) -> Option<&'a Branch> {
     let value = vm.value.as_ref().filter(|_| matches!(vm.ending, Ending::Exit(_)));
     let stack = match value.map(|value| &value.made) {
         Some(Made::Code { stack, is_constant: true }) => stack,
@@ -167,7 +167,7 @@ enum Step {
 impl Way {
     /// Whether some path from here reaches an instruction that `look` finds, or leaves the function if
     /// `or_leaves`. Assumes that calls return.
-    fn leads(&self, namer: &Namer<'_>, or_leaves: bool, look: impl Fn(u64, &Instruction) -> Step) -> bool {
+    fn leads(&self, namer: &Namer, or_leaves: bool, look: impl Fn(u64, &Instruction) -> Step) -> bool {
         let (mut seen, mut rest) = (BTreeSet::new(), vec![self.from]);
         while let Some(pc) = rest.pop() {
             if !seen.insert(pc) {
@@ -199,13 +199,13 @@ impl Way {
 }
 
 /// Whether the function can end without executing the instruction at `pc`.
-fn avoids(way: &Way, pc: u64, namer: &Namer<'_>) -> bool {
+fn avoids(way: &Way, pc: u64, namer: &Namer) -> bool {
     way.leads(namer, true, |at, _| if at == pc { Step::Turn } else { Step::GoOn })
 }
 
 /// Whether the other direction of `branch`, which follows the instruction that computed the exit code,
 /// computes another code: then the compiler moved that instruction before the branch.
-fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer<'_>) -> bool {
+fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer) -> bool {
     let Some((program, made)) = top(made) else { return false };
     let Some(it) = namer.instruction(program, made, vm) else { return false };
     let next = made.wrapping_add(u64::from(it.length));
@@ -244,8 +244,9 @@ pub(crate) fn top(stack: &Stack) -> Option<(u32, u64)> {
     }
 }
 
-/// The system call that a value came from.
-fn of_value(value: &Value) -> Option<u64> {
+/// The system call that a value came from; the origin of a computation's operand is more informative than the
+/// computation.
+pub(crate) fn of_value(value: &Value) -> Option<u64> {
     let of = |made: &Made| match made {
         Made::SystemCall(index) => Some(*index),
         Made::Memory { system_call, .. } => *system_call,

@@ -10,12 +10,10 @@ use crate::{
     calls,
     codes::{self, ErrorCodes},
     decide,
-    encoding::{exit_summary, lines_around},
+    encoding::{exit_summary, source_at},
     faults,
     names::{CellFinder, Namer},
-    report::{
-        Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value, where_it_is,
-    },
+    report::{Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, Step, Value, decided_at},
 };
 
 /// Names of registers.
@@ -47,7 +45,7 @@ pub struct Inputs<'a> {
 #[must_use]
 pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     let evidence = inputs.evidence;
-    let namer = Namer::new(evidence, inputs.programs, inputs.cells, inputs.source);
+    let namer = Namer::new(evidence, inputs.programs, inputs.cells);
     let (vm, others) = evidence.vms.split_last()?;
     let teller = Describer { inputs, namer: &namer };
     let child = teller.child(vm);
@@ -58,7 +56,7 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     let steps = evidence.steps.iter().map(|step| teller.step(step, vm.id)).collect();
     Some(Diagnosis {
         summary,
-        source: teller.source(&child.place),
+        source: source_at(&child.place, inputs.source),
         ending: child.ending,
         place: child.place,
         stack,
@@ -67,7 +65,7 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
             address: vm.pc,
             text: namer.instruction(vm.program, vm.pc, vm.id).map(|it| it.to_string()),
             fault_address: fault.and_then(faults::address),
-            fault: fault.map(faults::name).map(Into::into),
+            fault: fault.map(<&str>::from).map(Into::into),
             fault_at: fault.and_then(faults::address).map(|at| namer.what_is_at(at, vm.id, vm.program)),
         },
         value: vm.value.as_ref().map(|value| teller.value(value, vm.id)),
@@ -100,7 +98,7 @@ fn fault(vm: &Vm) -> Option<Fault> {
 
 struct Describer<'a> {
     inputs: &'a Inputs<'a>,
-    namer: &'a Namer<'a>,
+    namer: &'a Namer,
 }
 
 impl Describer<'_> {
@@ -183,22 +181,11 @@ impl Describer<'_> {
     }
 
     fn ending(&self, vm: &Vm, system_call: Option<u64>) -> Ending {
-        let ending = Ending {
-            kind: "exit".into(),
-            exit_code: None,
-            meaning: None,
-            meaning_from: None,
-            error: None,
-            detail: None,
-            advice: None,
-            vm: vm.id,
-        };
+        let ending = Ending { kind: "exit".into(), vm: vm.id, ..Ending::default() };
         match &vm.ending {
             Ended::Exit(code) => {
-                let meaning = self.meaning(*code, vm, system_call);
-                let (meaning, from) =
-                    meaning.map_or((None, None), |(meaning, from)| (Some(meaning), Some(from)));
-                Ending { exit_code: Some(*code), meaning, meaning_from: from, ..ending }
+                let (meaning, meaning_from) = self.meaning(*code, vm, system_call).unzip();
+                Ending { exit_code: Some(*code), meaning, meaning_from, ..ending }
             }
             Ended::Error { name, detail, fault } => {
                 let version = self.inputs.evidence.programs.get(vm.program as usize).map(|it| it.vm_version);
@@ -244,7 +231,7 @@ impl Describer<'_> {
     }
 
     fn summary(&self, vm: &Vm, child: &Child) -> String {
-        let place = child.place.first().map(where_it_is).unwrap_or_default();
+        let place = decided_at(&child.place);
         match (&vm.ending, &child.ending) {
             (Ended::Exit(code), Ending { meaning, .. }) => exit_summary(*code, meaning.as_deref(), &place),
             (Ended::Error { name, fault, .. }, _) => {
@@ -254,19 +241,14 @@ impl Describer<'_> {
     }
 
     fn value(&self, value: &antares_profile::evidence::records::Value, vm: u64) -> Value {
-        let (made, place, system_call, address) = match &value.made {
-            Made::Before => ("before", Vec::new(), None, None),
-            Made::Code { stack, .. } => ("code", self.namer.stack(stack, vm), None, None),
-            Made::SystemCall(index) => ("system_call", self.frames_of_call(*index), Some(*index), None),
-            Made::Memory { address, system_call } => ("memory", Vec::new(), *system_call, Some(*address)),
+        let (made, place, address) = match &value.made {
+            Made::Before => ("before", Vec::new(), None),
+            Made::Code { stack, .. } => ("code", self.namer.stack(stack, vm), None),
+            Made::SystemCall(index) => ("system_call", self.frames_of_call(*index), None),
+            Made::Memory { address, .. } => ("memory", Vec::new(), Some(*address)),
         };
-        // The origin of a computation's operand is more informative than the computation.
-        let of = value.of.as_ref().and_then(|of| match of {
-            Made::SystemCall(index) => Some(*index),
-            Made::Memory { system_call, .. } => *system_call,
-            Made::Before | Made::Code { .. } => None,
-        });
-        Value { value: value.value, made: made.into(), place, system_call: system_call.or(of), address }
+        let system_call = decide::of_value(value);
+        Value { value: value.value, made: made.into(), place, system_call, address }
     }
 
     fn branch(&self, branch: &antares_profile::evidence::records::Branch, vm: u64) -> Branch {
@@ -280,12 +262,6 @@ impl Describer<'_> {
             left_register: left.into(),
             right_register: right.into(),
         }
-    }
-
-    fn source(&self, place: &[Frame]) -> Vec<SourceLine> {
-        let with_line = place.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
-        let Some((file, line)) = with_line else { return Vec::new() };
-        self.namer.text(file).map(|text| lines_around(&text, line)).unwrap_or_default()
     }
 
     fn step(&self, step: &antares_profile::evidence::records::Step, vm: u64) -> Step {

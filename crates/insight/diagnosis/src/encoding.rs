@@ -2,7 +2,7 @@
 
 use crate::{
     Diagnosis, ErrorCodes,
-    report::{Branch, Child, DecodedCall, Frame, SourceLine, where_it_is},
+    report::{Branch, Child, DecodedCall, Frame, SourceLine, decided_at},
 };
 
 /// Frames of a location, and of a stack, in a shortened diagnosis.
@@ -77,8 +77,7 @@ impl Diagnosis {
             }
         }
         if let (Some(code), Some(meaning)) = (self.ending.exit_code, &self.ending.meaning) {
-            let place = self.place.first().map(where_it_is).unwrap_or_default();
-            self.summary = exit_summary(code, Some(meaning), &place);
+            self.summary = exit_summary(code, Some(meaning), &decided_at(&self.place));
         }
         self
     }
@@ -86,11 +85,8 @@ impl Diagnosis {
     /// Adds the source lines around the location, if `source` has the file.
     #[must_use]
     pub fn with_source(mut self, source: &dyn Fn(&str) -> Option<String>) -> Self {
-        let with_line = self.place.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
-        if let Some((file, line)) = with_line.filter(|_| self.source.is_empty())
-            && let Some(text) = source(file)
-        {
-            self.source = lines_around(&text, line);
+        if self.source.is_empty() {
+            self.source = source_at(&self.place, source);
         }
         self
     }
@@ -169,6 +165,13 @@ impl Diagnosis {
 pub(crate) fn exit_summary(code: i8, meaning: Option<&str>, place: &str) -> String {
     let meaning = meaning.map(|meaning| format!(" ({meaning})")).unwrap_or_default();
     format!("exit code {code}{meaning}, decided{place}")
+}
+
+/// The source lines around the innermost of `frames` with a line, if `source` has its file.
+pub(crate) fn source_at(frames: &[Frame], source: &dyn Fn(&str) -> Option<String>) -> Vec<SourceLine> {
+    let with_line = frames.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
+    let lines = with_line.and_then(|(file, line)| Some(lines_around(&source(file)?, line)));
+    lines.unwrap_or_default()
 }
 
 /// The lines of `text` around `line`.

@@ -73,18 +73,6 @@ pub(crate) fn is_stack_overflow(vm: &Vm, fault: Option<Fault>) -> bool {
     has_left && address.wrapping_sub(sp).min(sp.wrapping_sub(address)) < FRAME_BYTES
 }
 
-/// Name of a fault in JSON.
-pub(crate) fn name(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Load { .. } => "load",
-        Fault::Store { .. } => "store",
-        Fault::Fetch { .. } => "fetch",
-        Fault::SystemCall { .. } => "system_call",
-        Fault::Cycles => "cycles",
-        Fault::Other => "other",
-    }
-}
-
 /// The faulting address.
 pub(crate) fn address(fault: Fault) -> Option<u64> {
     match fault {
@@ -100,7 +88,7 @@ fn length(bytes: u8) -> String {
 }
 
 /// A short description of the fault.
-pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_>) -> String {
+pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer) -> String {
     let what = |address| namer.what_is_at(address, vm.id, vm.program);
     if is_stack_overflow(vm, fault) {
         let sp = vm.registers[SP];

@@ -3,9 +3,12 @@
 use std::cell::OnceCell;
 
 use antares_abi::{CompileLimits, CompileOptions, Isa};
-use antares_profile::evidence::{
-    Evidence,
-    records::{Called, Stack},
+use antares_profile::{
+    ProfiledProgram,
+    evidence::{
+        Evidence,
+        records::{Called, Stack},
+    },
 };
 use antares_profile_view::{Location, Programs, Symbols};
 use antares_program::{Decoder, Image, Instruction};
@@ -59,35 +62,26 @@ struct Loaded {
 }
 
 /// Names addresses of a run.
-pub(crate) struct Namer<'a> {
+pub(crate) struct Namer {
     programs: Vec<Option<Named>>,
     codes: Vec<Loaded>,
-    source: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl<'a> Namer<'a> {
-    pub(crate) fn new(
-        evidence: &Evidence,
-        programs: &Programs,
-        cells: &CellFinder<'_>,
-        source: &'a dyn Fn(&str) -> Option<String>,
-    ) -> Self {
-        let named = |program: &antares_profile::evidence::records::Program| {
+impl Namer {
+    pub(crate) fn new(evidence: &Evidence, programs: &Programs, cells: &CellFinder<'_>) -> Self {
+        let named = |program: &ProfiledProgram| {
             let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest))?;
-            let options = CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) };
-            Some(Named::new(elf.to_vec(), options))
+            Some(Named::new(elf.to_vec(), program.options()))
         };
-        let options = evidence.programs.first().map(|it| (it.vm_version, Isa(it.isa)));
+        let options = evidence.programs.first().map(ProfiledProgram::options);
+        let options = options.unwrap_or(CompileOptions { vm_version: 2, isa: Isa::of_version(2) });
         let loaded = |code: &antares_profile::evidence::records::Code| {
-            let (vm_version, isa) = options.unwrap_or((2, Isa::of_version(2)));
-            let named = cells(code.source, code.index);
-            let named = named.map(|elf| Named::new(elf, CompileOptions { vm_version, isa }));
+            let named = cells(code.source, code.index).map(|elf| Named::new(elf, options));
             Loaded { vm: code.vm, address: code.address, bytes: code.bytes, offset: code.offset, named }
         };
         Self {
             programs: evidence.programs.iter().map(named).collect(),
             codes: evidence.codes.iter().map(loaded).collect(),
-            source,
         }
     }
 
@@ -97,10 +91,7 @@ impl<'a> Namer<'a> {
 
     /// The program or loaded code at `pc`, and the address in its ELF.
     fn at(&self, program: u32, pc: u64, vm: u64) -> Option<(&Named, u64)> {
-        let mut codes = self.codes.iter().rev();
-        let loaded = codes
-            .find(|code| code.vm == vm && pc.checked_sub(code.address).is_some_and(|it| it < code.bytes));
-        match loaded {
+        match self.loaded(pc, vm) {
             None => self.program(program).map(|named| (named, pc)),
             Some(code) => {
                 let named = code.named.as_ref()?;
@@ -176,24 +167,19 @@ impl<'a> Namer<'a> {
         self.program(program).map(|named| named.elf.as_slice())
     }
 
-    /// The text of a source file.
-    pub(crate) fn text(&self, file: &str) -> Option<String> {
-        (self.source)(file)
-    }
-
     /// Whether scripts cannot write to an address: constants and code.
     pub(crate) fn is_read_only(&self, address: u64, vm: u64, program: u32) -> bool {
-        self.is_loaded(address, vm) || {
+        self.loaded(address, vm).is_some() || {
             let file = self.elf(program).and_then(|elf| Elf::parse(elf).ok());
             let segment = file.as_ref().and_then(|file| segment_at(file, address));
             segment.is_some_and(|segment| flags(&segment) & 2 == 0)
         }
     }
 
-    /// Whether code from a cell is at an address.
-    fn is_loaded(&self, address: u64, vm: u64) -> bool {
-        let mut loaded = self.codes.iter().filter(|code| code.vm == vm);
-        loaded.any(|code| address.checked_sub(code.address).is_some_and(|behind| behind < code.bytes))
+    /// The last code from a cell that was loaded to an address.
+    fn loaded(&self, address: u64, vm: u64) -> Option<&Loaded> {
+        let mut loaded = self.codes.iter().rev().filter(|code| code.vm == vm);
+        loaded.find(|code| address.checked_sub(code.address).is_some_and(|behind| behind < code.bytes))
     }
 
     /// Describes an address of a VM with stack pointer `sp`.
@@ -208,7 +194,7 @@ impl<'a> Namer<'a> {
         if address < 4096 {
             return "the first page: a null pointer, or a small offset from one".to_owned();
         }
-        if self.is_loaded(address, vm) {
+        if self.loaded(address, vm).is_some() {
             return "code that the script has loaded from a cell".to_owned();
         }
         if let Some(segment) = self.program(program).and_then(|named| segment(&named.elf, address)) {

@@ -55,7 +55,7 @@ pub struct Diagnosis {
 }
 
 /// How a script ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// `exit` or `error`.
     pub kind: Word,
@@ -267,6 +267,11 @@ pub(crate) fn where_it_is(frame: &Frame) -> String {
         Some(line) => format!(" in {} ({line})", frame.function),
         None => format!(" in {} ({:#x})", frame.function, frame.address),
     }
+}
+
+/// [`where_it_is`] for the innermost frame.
+pub(crate) fn decided_at(place: &[Frame]) -> String {
+    place.first().map(where_it_is).unwrap_or_default()
 }
 
 /// `main.c:41:3`.

@@ -6,8 +6,8 @@ use crate::{
     Diagnosis,
     decide::own,
     report::{
-        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value, line,
-        where_it_is,
+        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value,
+        decided_at, line, where_it_is,
     },
 };
 
@@ -234,7 +234,7 @@ fn describe_child(child: &Child) -> String {
         (None, None) => "ended".to_owned(),
     };
     let meaning = meaning.as_ref().map(|meaning| format!(" ({meaning})")).unwrap_or_default();
-    let place = child.place.first().map(where_it_is).unwrap_or_default();
+    let place = decided_at(&child.place);
     format!("VM {vm} {how}{meaning}, decided{place}")
 }
 
@@ -249,8 +249,7 @@ fn describe_value(value: &Value) -> String {
         }
         ("memory", None, Some(address)) => format!("{number}, read from {address:#x}"),
         ("code", call, _) => {
-            let place =
-                own(&value.place).unwrap_or(&value.place).first().map(where_it_is).unwrap_or_default();
+            let place = decided_at(own(&value.place).unwrap_or(&value.place));
             let of = call.map(|call| format!(" from {call}")).unwrap_or_default();
             format!("{number}, made{place}{of}")
         }
@@ -291,7 +290,7 @@ fn describe_call(call: &DecodedCall) -> String {
     let vm = if call.vm == 0 { String::new() } else { format!("VM {} ", call.vm) };
     // Exclude the callers of the program.
     let end = call.place.iter().position(|frame| frame.function.starts_with('[')).unwrap_or(call.place.len());
-    let place = own(&call.place[..end]).unwrap_or(&call.place).first().map(where_it_is).unwrap_or_default();
+    let place = decided_at(own(&call.place[..end]).unwrap_or(&call.place));
     format!("#{} {vm}{name}({}){result}{length}{data}{place}", call.index, arguments.join(", "))
 }
 

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
-use antares_profile::{Frame, Profile, ProfiledProgram};
+use antares_abi::{CompileLimits, CompileOptions, Hints};
+use antares_profile::{Profile, ProfiledProgram};
 use serde::Serialize;
 
-use crate::{Programs, Symbols, branches::branches, dwarf::LineRow};
+use crate::{
+    Programs, Symbols,
+    branches::branches,
+    dwarf::{LineRow, row_at},
+};
 
 /// Line table rows before an address to search for one that covers it.
 const NESTED_MAX: usize = 64;
@@ -115,17 +119,16 @@ impl SourceCoverage {
     /// Adds an exact profile: samples do not hit every line.
     pub fn add(&mut self, profile: &Profile, programs: &Programs) {
         self.runs += 1;
-        for node in profile.nodes() {
-            let Frame::Code { program, pc } = node.frame else { continue };
-            let Some(program) = profile.programs().get(program.0 as usize) else { continue };
-            if !self.counts.contains_key(program) {
-                self.counts.insert(program.clone(), BTreeMap::new());
+        let costs = profile.programs().iter().zip(profile.costs());
+        for (program, costs) in costs.filter(|(_, costs)| !costs.is_empty()) {
+            let counts = self.counts.entry(*program).or_insert_with(|| {
                 let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest));
                 elf.into_iter().for_each(|elf| self.programs.add(elf));
-            }
-            if let Some(counts) = self.counts.get_mut(program) {
+                BTreeMap::new()
+            });
+            for (pc, cost) in costs {
                 let count = counts.entry(pc).or_default();
-                *count = count.saturating_add(node.value.instructions);
+                *count = count.saturating_add(cost.instructions);
             }
         }
     }
@@ -142,8 +145,7 @@ impl SourceCoverage {
         let mut files = BTreeMap::new();
         for (program, counts) in &self.counts {
             let elf = program.elf.as_ref().and_then(|digest| self.programs.elf(digest));
-            let options = CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) };
-            elf.into_iter().for_each(|elf| add_program(&mut files, elf, options, counts));
+            elf.into_iter().for_each(|elf| add_program(&mut files, elf, program.options(), counts));
         }
         files.remove("");
         files
@@ -194,10 +196,7 @@ fn add_branches(
     let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return };
     let mut places: BTreeMap<(&str, u32), u32> = BTreeMap::new();
     for branch in branches(&program, counts) {
-        let behind = rows.partition_point(|row| row.address <= branch.pc);
-        let Some(row) = rows[..behind].iter().rev().take(NESTED_MAX).find(|row| branch.pc < row.end) else {
-            continue;
-        };
+        let Some(row) = row_at(rows, branch.pc, NESTED_MAX) else { continue };
         let place = places.entry((&row.file, row.line)).or_default();
         *place += 1;
         let file = of(files, &row.file);
@@ -213,8 +212,5 @@ fn add_branches(
 }
 
 fn of<'a>(files: &'a mut BTreeMap<String, CoveredFile>, name: &str) -> &'a mut CoveredFile {
-    if !files.contains_key(name) {
-        files.insert(name.to_owned(), CoveredFile::default());
-    }
     files.entry(name.to_owned()).or_default()
 }

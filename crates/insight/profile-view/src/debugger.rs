@@ -12,9 +12,12 @@ use crate::{
 
 /// Functions and lines of an ELF.
 pub struct DebuggerNames {
-    starts: Vec<u64>,
-    sbrk: u64,
-    heap: u64,
+    /// Start addresses of functions.
+    pub starts: Vec<u64>,
+    /// Start address of `_sbrk`; 0 if there is none.
+    pub sbrk: u64,
+    /// Address of `_end`; 0 if unknown.
+    pub heap: u64,
     context: Option<Context<Reader>>,
 }
 
@@ -42,23 +45,6 @@ impl DebuggerNames {
         }
         names.context = dwarf::read(&file).and_then(|dwarf| Context::from_dwarf(dwarf).ok());
         names
-    }
-
-    /// Start addresses of functions.
-    pub fn starts(&self) -> impl Iterator<Item = u64> {
-        self.starts.iter().copied()
-    }
-
-    /// Start address of `_sbrk`; 0 if there is none.
-    #[must_use]
-    pub fn sbrk(&self) -> u64 {
-        self.sbrk
-    }
-
-    /// Address of `_end`; 0 if unknown.
-    #[must_use]
-    pub fn heap(&self) -> u64 {
-        self.heap
     }
 
     /// The source line of the instruction at `pc`.

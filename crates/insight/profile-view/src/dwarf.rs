@@ -32,6 +32,12 @@ pub(crate) struct LineRow {
     pub(crate) discriminator: u32,
 }
 
+/// The last of `rows_max` rows before `pc` that covers it.
+pub(crate) fn row_at(rows: &[LineRow], pc: u64, rows_max: usize) -> Option<&LineRow> {
+    let behind = rows.partition_point(|row| row.address <= pc);
+    rows[..behind].iter().rev().take(rows_max).find(|row| pc < row.end)
+}
+
 fn uncompressed_size<'a>(section: &impl ObjectSection<'a>) -> u64 {
     section.compressed_data().map_or_else(|_| section.size(), |data| data.uncompressed_size)
 }
@@ -128,9 +134,8 @@ impl Dwarf {
     ) -> String {
         let text = |value| {
             let reader = self.dwarf.attr_string(unit, value).ok();
-            reader
-                .and_then(|reader| reader.to_string_lossy().ok().map(|text| text.into_owned()))
-                .unwrap_or_default()
+            let text = reader.and_then(|reader| reader.to_string_lossy().ok().map(Cow::into_owned));
+            text.unwrap_or_default()
         };
         let Some(file) = header.file(index) else { return String::new() };
         let name = text(file.path_name());

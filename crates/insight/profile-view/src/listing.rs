@@ -5,13 +5,12 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
-use antares_abi::{CompileLimits, CompileOptions, Isa};
-use antares_profile::{Frame, Value};
-use antares_program::{Decoder, read};
+use antares_profile::Value;
+use antares_program::Decoder;
 
 use crate::{
     Symbols, View,
-    dwarf::LineRow,
+    dwarf::{LineRow, row_at},
     limits::{LISTED_FUNCTIONS_MAX, LISTED_INSTRUCTIONS_MAX},
 };
 
@@ -45,9 +44,8 @@ pub(crate) type LineCosts = HashMap<(String, u32), u64>;
 /// The functions with the highest own cost, of all programs of a view.
 pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listing> {
     let mut found: Vec<(u64, u32, u64, u64)> = Vec::new();
-    let mut costs = Vec::new();
-    for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
-        let spent = spent(view, program);
+    let costs = view.profile().costs();
+    for (program, spent) in (0..).zip(&costs) {
         if let Some(symbols) = view.symbols(program) {
             let functions = symbols.functions().map(|(start, end, _)| {
                 let cycles =
@@ -56,7 +54,6 @@ pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listin
             });
             found.extend(functions.filter(|(cycles, ..)| *cycles > 0));
         }
-        costs.push(spent);
     }
     found.sort_by_key(|(cycles, program, start, _)| (Reverse(*cycles), *program, *start));
     found.truncate(LISTED_FUNCTIONS_MAX);
@@ -83,9 +80,9 @@ pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listin
 /// Cycles of each source line, over all its code.
 pub(crate) fn line_costs(view: &View<'_>) -> LineCosts {
     let mut costs = LineCosts::new();
-    for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
+    for (program, spent) in (0..).zip(view.profile().costs()) {
         let Some(rows) = view.symbols(program).map(line_rows) else { continue };
-        for (pc, value) in spent(view, program) {
+        for (pc, value) in spent {
             if let Some(line) = line_at(&rows, pc) {
                 let cost = costs.entry(line).or_default();
                 *cost = cost.saturating_add(value.cycles);
@@ -100,29 +97,14 @@ fn line_rows(symbols: &Symbols) -> Vec<LineRow> {
 }
 
 fn line_at(rows: &[LineRow], pc: u64) -> Option<(String, u32)> {
-    let behind = rows.partition_point(|row| row.address <= pc);
-    let row = rows[..behind].iter().rev().take(NESTED_MAX).find(|row| pc < row.end)?;
-    Some((row.file.clone(), row.line))
-}
-
-fn spent(view: &View<'_>, program: u32) -> BTreeMap<u64, Value> {
-    let mut spent: BTreeMap<u64, Value> = BTreeMap::new();
-    for node in view.profile().nodes() {
-        if let Frame::Code { program: own, pc } = node.frame
-            && own.0 == program
-        {
-            let value = spent.entry(pc).or_default();
-            *value = value.plus(node.value);
-        }
-    }
-    spent
+    row_at(rows, pc, NESTED_MAX).map(|row| (row.file.clone(), row.line))
 }
 
 /// Costs of the same code in another profile; `None` if that profile ran other code.
 fn same_program(view: &View<'_>, before: &View<'_>, program: u32) -> Option<BTreeMap<u64, Value>> {
     let own = view.profile().programs().get(program as usize)?.elf?;
     let place = before.profile().programs().iter().position(|other| other.elf == Some(own))?;
-    Some(spent(before, u32::try_from(place).ok()?))
+    Some(before.profile().costs().swap_remove(place))
 }
 
 struct Lister<'a> {
@@ -140,10 +122,7 @@ impl Lister<'_> {
         (start, end): (u64, u64),
         most: usize,
     ) -> Option<Vec<Listed>> {
-        let known = view.profile().programs().get(program as usize)?;
-        let elf = view.programs().elf(&known.elf?)?;
-        let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
-        let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
+        let image = view.programs().image(view.profile().programs().get(program as usize)?)?;
         let mut decoder = Decoder::new(&image);
         let (mut pc, mut listed) = (start, Vec::new());
         while pc < end && listed.len() < most {

@@ -123,12 +123,6 @@ impl Symbols {
     }
 }
 
-impl std::fmt::Debug for Symbols {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Symbols").field("functions", &self.functions.len()).finish_non_exhaustive()
-    }
-}
-
 fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
     let mut found: BTreeMap<u64, (u64, String)> = BTreeMap::new();
     let code: Vec<(u64, u64)> = file

@@ -1,9 +1,10 @@
 //! A profile with its addresses named.
 
-use std::{collections::HashMap, rc::Rc};
+use std::collections::HashMap;
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CompileLimits, Sha256Digest};
 use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, Value};
+use antares_program::{Image, read};
 
 use crate::{Line, Location, Symbols};
 
@@ -31,7 +32,13 @@ impl Programs {
 
     fn symbols(&self, program: &ProfiledProgram) -> Symbols {
         let elf = program.elf.as_ref().and_then(|digest| self.elf(digest)).unwrap_or_default();
-        Symbols::of(elf, CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) })
+        Symbols::of(elf, program.options())
+    }
+
+    /// The memory of a program as loaded, if its ELF is available and valid.
+    #[must_use]
+    pub fn image(&self, program: &ProfiledProgram) -> Option<Image> {
+        read(self.elf(&program.elf?)?, program.options(), &CompileLimits::DEFAULT).ok()
     }
 }
 
@@ -72,7 +79,7 @@ pub struct Stack {
 pub struct View<'a> {
     profile: &'a Profile,
     programs: &'a Programs,
-    symbols: Vec<Rc<Symbols>>,
+    symbols: Vec<Symbols>,
     functions: Vec<Function>,
     /// The functions of each node, the outermost one first, each with its line.
     named: Vec<Vec<(FunctionId, Option<Line>)>>,
@@ -85,7 +92,7 @@ impl<'a> View<'a> {
     /// Names the addresses of `profile`, with the ELFs in `programs`.
     #[must_use]
     pub fn new(profile: &'a Profile, programs: &'a Programs) -> Self {
-        let symbols = profile.programs().iter().map(|program| Rc::new(programs.symbols(program))).collect();
+        let symbols = profile.programs().iter().map(|program| programs.symbols(program)).collect();
         let mut view = Self {
             profile,
             programs,
@@ -115,7 +122,7 @@ impl<'a> View<'a> {
     /// Symbols of a program of the profile, by index.
     #[must_use]
     pub fn symbols(&self, program: u32) -> Option<&Symbols> {
-        self.symbols.get(program as usize).map(|symbols| &**symbols)
+        self.symbols.get(program as usize)
     }
 
     /// All functions.
@@ -239,11 +246,5 @@ impl<'a> View<'a> {
                 own.own = own.own.plus(node.value);
             }
         }
-    }
-}
-
-impl std::fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("View").field("functions", &self.functions.len()).finish_non_exhaustive()
     }
 }

@@ -165,7 +165,7 @@ mod tests {
         let lying = [MAGIC.as_slice(), &[0, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
         assert!(matches!(Profile::decode(&lying), Err(ProfileError::Malformed { .. })));
         let same = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
-        let programs = bytes(vec![same.clone(), same], Vec::new());
+        let programs = bytes(vec![same, same], Vec::new());
         assert!(matches!(Profile::decode(&programs), Err(ProfileError::TooMany { .. })));
     }
 }

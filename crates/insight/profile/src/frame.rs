@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use antares_abi::Sha256Digest;
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::ProgramId;
@@ -71,7 +71,7 @@ impl fmt::Display for Frame {
 }
 
 /// A program of frames.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProfiledProgram {
     /// Digest of its ELF; `None` if the ELF was never available as a whole, as for code that a script loads
     /// itself.
@@ -80,6 +80,14 @@ pub struct ProfiledProgram {
     pub vm_version: u32,
     /// ISA flags that it ran with.
     pub isa: u8,
+}
+
+impl ProfiledProgram {
+    /// The options to read its ELF with.
+    #[must_use]
+    pub fn options(&self) -> CompileOptions {
+        CompileOptions { vm_version: self.vm_version, isa: Isa(self.isa) }
+    }
 }
 
 /// Name of a CKB system call, without the prefix `ckb_`.

@@ -1,6 +1,6 @@
 //! The data model: a tree of stacks, with a cost at each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +116,7 @@ impl Profile {
             Some(index) => index,
             None if self.programs.len() >= PROGRAMS_MAX => return None,
             None => {
-                self.programs.push(program.clone());
+                self.programs.push(*program);
                 self.programs.len() - 1
             }
         };
@@ -219,6 +219,21 @@ impl Profile {
             moved.push(id);
         }
         moved
+    }
+
+    /// The cost of each address, by program.
+    #[must_use]
+    pub fn costs(&self) -> Vec<BTreeMap<u64, Value>> {
+        let mut costs = vec![BTreeMap::<u64, Value>::new(); self.programs.len()];
+        for node in &self.nodes {
+            if let Frame::Code { program, pc } = node.frame
+                && let Some(costs) = costs.get_mut(program.0 as usize)
+            {
+                let cost = costs.entry(pc).or_default();
+                *cost = cost.plus(node.value);
+            }
+        }
+        costs
     }
 
     /// The sum over all nodes: the cycles of the runs.

@@ -128,11 +128,14 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
                 their_rate += rate(threads, time / ROUNDS, |_| case.theirs().map(drop))?;
             }
             let rounds = f64::from(ROUNDS);
-            results.throughput(format!("{name}_facade_{threads}_threads"), our_rate / rounds);
-            results.throughput(format!("{name}_facade_library_{threads}_threads"), their_rate / rounds);
-            results.figure(format!("{name}_facade_over_library_{threads}"), our_rate / their_rate);
-            results
-                .figure(format!("{name}_facade_{threads}_over_1"), our_rate / *alone.get_or_insert(our_rate));
+            results.record(format!("{name}_facade_{threads}_threads"), our_rate / rounds, "/s");
+            results.record(format!("{name}_facade_library_{threads}_threads"), their_rate / rounds, "/s");
+            results.record(format!("{name}_facade_over_library_{threads}"), our_rate / their_rate, "");
+            results.record(
+                format!("{name}_facade_{threads}_over_1"),
+                our_rate / *alone.get_or_insert(our_rate),
+                "",
+            );
         }
     }
     Ok(())

@@ -48,8 +48,8 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
         })
         .await?;
         let used = server.processor_seconds() - before;
-        results.throughput(format!("unary_{count}"), calls_made / took);
-        results.figure(format!("unary_{count}_server_cpu_us"), used * 1e6 / calls_made);
+        results.record(format!("unary_{count}"), calls_made / took, "/s");
+        results.record(format!("unary_{count}_server_cpu_us"), used * 1e6 / calls_made, "");
         results.latency(format!("grpc_unary_{count}_clients"), times);
     }
     for count in CLIENTS {
@@ -61,8 +61,8 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
         })
         .await?;
         let (runs, used) = (calls_made * BATCH as f64, server.processor_seconds() - before);
-        results.throughput(format!("batched_{count}"), runs / took);
-        results.figure(format!("batched_{count}_server_cpu_us"), used * 1e6 / runs);
+        results.record(format!("batched_{count}"), runs / took, "/s");
+        results.record(format!("batched_{count}_server_cpu_us"), used * 1e6 / runs, "");
     }
     Ok(())
 }

@@ -153,8 +153,8 @@ fn round_trips(trivial: &Script, rounds: usize, results: &mut Results) -> Result
     let worker = children.split_whitespace().find(is_running).context("no worker rests")?;
     // Reading this file requires privileges.
     if let Ok(smaps) = fs::read_to_string(format!("/proc/{worker}/smaps_rollup")) {
-        results.figure("idle_worker_private_kib", kibibytes(&smaps, "Private_Dirty:")?);
-        results.figure("idle_worker_rss_kib", kibibytes(&smaps, "Rss:")?);
+        results.record("idle_worker_private_kib", kibibytes(&smaps, "Private_Dirty:")?, "");
+        results.record("idle_worker_rss_kib", kibibytes(&smaps, "Rss:")?, "");
     }
     Ok(())
 }
@@ -286,8 +286,8 @@ fn against_bare(
         bare_times.push(bare()?.1);
     }
     let (bare, sandboxed) = (undisturbed(bare_times), undisturbed(sandboxed_times));
-    results.figure(format!("{name}_bare_us"), bare * 1e6 / runs as f64);
-    results.ratio(name, bare / sandboxed);
+    results.record(format!("{name}_bare_us"), bare * 1e6 / runs as f64, "");
+    results.record(name, bare / sandboxed, "of bare");
     Ok(())
 }
 

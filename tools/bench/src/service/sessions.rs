@@ -55,15 +55,15 @@ pub(super) async fn measure(
     }
     let rounds = f64::from(ROUNDS);
     for (threads, sum) in THREADS.iter().zip(embedded) {
-        results.throughput(format!("distinct_library_{threads}_threads"), sum / rounds);
+        results.record(format!("distinct_library_{threads}_threads"), sum / rounds, "/s");
     }
     for (count, sum) in SESSIONS.iter().zip(served) {
-        results.throughput(format!("distinct_sessions_{count}"), sum / rounds);
+        results.record(format!("distinct_sessions_{count}"), sum / rounds, "/s");
     }
-    results.figure("distinct_sessions_64_over_1", served[SESSIONS.len() - 1] / served[0]);
-    results.figure("distinct_server_cpu_us".to_owned(), used / rounds);
+    results.record("distinct_sessions_64_over_1", served[SESSIONS.len() - 1] / served[0], "");
+    results.record("distinct_server_cpu_us".to_owned(), used / rounds, "");
     let best = served.into_iter().fold(f64::NAN, f64::max);
-    results.figure("distinct_over_library".to_owned(), best / embedded[THREADS.len() - 1]);
+    results.record("distinct_over_library".to_owned(), best / embedded[THREADS.len() - 1], "");
     Ok(())
 }
 

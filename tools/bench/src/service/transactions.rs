@@ -126,15 +126,15 @@ async fn one(
     }
     let rounds = f64::from(ROUNDS);
     for (threads, sum) in THREADS.iter().zip(embedded) {
-        results.throughput(format!("{name}_library_{threads}_threads"), sum / rounds);
+        results.record(format!("{name}_library_{threads}_threads"), sum / rounds, "/s");
     }
     for (count, sum) in CLIENTS.iter().zip(unary) {
-        results.throughput(format!("{name}_unary_{count}"), sum / rounds);
+        results.record(format!("{name}_unary_{count}"), sum / rounds, "/s");
     }
-    results.throughput(format!("{name}_batched"), batched / rounds);
-    results.figure(format!("{name}_server_cpu_us"), used / rounds);
+    results.record(format!("{name}_batched"), batched / rounds, "/s");
+    results.record(format!("{name}_server_cpu_us"), used / rounds, "");
     let best = unary.into_iter().chain([batched]).fold(f64::NAN, f64::max);
-    results.figure(format!("{name}_over_library"), best / embedded[THREADS.len() - 1]);
+    results.record(format!("{name}_over_library"), best / embedded[THREADS.len() - 1], "");
     results.latency(format!("{name}_unary"), times);
     for ((part, _), times) in PARTS.iter().zip(parts) {
         results.latency(format!("{name}_{part}"), times);

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use antares_debugger::{
     ckb_debugger::{Helpers, debug},
-    in_process::Here,
+    in_process::begin,
 };
 
 fn main() -> ExitCode {
-    debug(std::env::args_os(), Box::new(|| Ok(Box::new(Here))), Helpers::default())
+    debug(std::env::args_os(), begin, Helpers::default())
 }

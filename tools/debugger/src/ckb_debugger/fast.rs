@@ -4,18 +4,22 @@
 use std::{
     mem,
     process::{self, ExitCode},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use antares_abi::DEBUG_BYTES_MAX;
-use antares_hosted::job::{DecodedInstruction, HostedEnd, HostedJob, HostedNews};
+use antares_hosted::job::{HostedEnd, HostedJob, HostedNews};
 
 use super::{
-    ChosenScript, Hears, Raced, Rival, ScriptRunner, Start,
+    Begin, Hears, Raced, Rival,
     host::Host,
     lines::{self, say},
+    runner::Request,
     stopped::Ending,
     words::Words,
 };
@@ -35,58 +39,46 @@ enum Answer {
     Interpreter,
 }
 
-/// Runs `target` in `runner`.
-pub(crate) fn run(
-    words: &Words,
-    target: &ChosenScript,
-    cycles_max: u64,
-    (runner, host): (Box<dyn ScriptRunner>, Host),
-    rival: Option<&dyn Rival>,
-) -> Result<ExitCode, Ending> {
+/// Runs the script, and its `rival` if it takes long.
+pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode, Ending> {
+    let Request { words, target, cycles_max, begin, host } = request;
     let job = target.job(words, cycles_max, None);
     let may_race = !target.is_replaced && words.args.is_empty() && !job.has_input && !job.may_dump;
     let rival = rival.filter(|_| may_race);
     let answer = if rival.is_some() { Answer::Open(Vec::new()) } else { Answer::Interpreter };
     let answer = Arc::new(Mutex::new(answer));
-    let mut running = runner.begin(HostedJob::Run(Box::new(job)))?;
-    let last = Last::default();
-    let mut hears = listener(host, &answer, &last);
+    let mut running = begin(HostedJob::Run(Box::new(job)))?;
+    let (ended, end) = channel();
+    let mut hears = listener(host, &answer, ended);
     let Some(rival) = rival else {
         running.hear(&mut hears, None)?;
-        return ended(take_last(&last)?);
+        return Ok(ExitCode::from(print_end(&end)?));
     };
     let waits: [(Duration, &dyn Fn() -> bool); 2] =
-        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !rival.is_ready(target))];
+        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !(rival.is_ready)(target))];
     for (wait, is_wanted) in waits {
         if is_wanted() && running.hear(&mut hears, Some(Instant::now() + wait))? {
-            return ended(take_last(&last)?);
+            return Ok(ExitCode::from(print_end(&end)?));
         }
     }
     thread::scope(|scope| {
         scope.spawn(|| {
             // If this fails, the interpreter continues. Apart from it, only this thread ends the process.
-            if let Some(raced) = rival.race(target, cycles_max) {
+            if let Some(raced) = (rival.race)(target, cycles_max) {
                 win(&raced, &answer);
             }
         });
-        let end = running.hear(&mut hears, None).and_then(|_| take_last(&last));
-        let status = end.map_or_else(|stop| stop.exit(), print_end);
+        let status = running.hear(&mut hears, None).and_then(|_| print_end(&end));
+        let status = status.unwrap_or_else(|stop| stop.exit());
         drop(running);
         // The rival, whose work is useless now, ends with this process.
         process::exit(status.into())
     })
 }
 
-/// The result of a job, from its last message.
-type Last<T> = Arc<Mutex<Option<T>>>;
-
-fn take_last<T>(last: &Last<T>) -> Result<T, Ending> {
-    mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner)).ok_or_else(Ending::lost)
-}
-
-/// Serves the script's requests, and stores its end.
-fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>) -> Hears {
-    let (last, answer) = (last.clone(), answer.clone());
+/// Serves the script's requests, and passes on its end.
+fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, ended: Sender<HostedEnd>) -> Hears {
+    let answer = answer.clone();
     Box::new(move |news| {
         match news {
             HostedNews::Line { text, .. } => print_or_hold(&answer, text),
@@ -97,7 +89,7 @@ fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>)
             }
             HostedNews::Ended(end) => {
                 settle(&answer);
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+                let _ = ended.send(end);
             }
             HostedNews::Refused(why) => {
                 settle(&answer);
@@ -134,27 +126,16 @@ fn take(answer: &mut Answer) {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what all others give")]
-fn ended(end: HostedEnd) -> Result<ExitCode, Ending> {
-    Ok(ExitCode::from(print_end(end)))
-}
-
 /// Prints the end of the script, and returns the exit status.
-fn print_end(end: HostedEnd) -> u8 {
-    match end.result {
-        Ok((code, cycles)) => {
-            lines::result(code, cycles);
-            if code == 0 { 0 } else { REFUSED }
-        }
-        Err(why) => {
-            lines::error(&why);
-            REFUSED
-        }
-    }
+fn print_end(end: &Receiver<HostedEnd>) -> Result<u8, Ending> {
+    let end = end.try_recv().map_err(|_| Ending::lost())?;
+    lines::end(&end.result);
+    Ok(end.result.map_or(REFUSED, |(code, _)| status(code)))
 }
 
-pub(crate) fn status(code: i8) -> ExitCode {
-    if code == 0 { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+/// The exit status for a script's exit code.
+pub(crate) fn status(code: i8) -> u8 {
+    if code == 0 { 0 } else { REFUSED }
 }
 
 /// Ends this process with the answer, unless the interpreter has won.
@@ -164,12 +145,12 @@ fn win(raced: &Raced, answer: &Mutex<Answer>) {
         raced.lines.iter().for_each(|line| lines::log(line));
         lines::result(raced.exit_code, raced.cycles);
         // The lock is still held, so that nothing else is printed.
-        process::exit(if raced.exit_code == 0 { 0 } else { REFUSED.into() });
+        process::exit(status(raced.exit_code).into());
     }
 }
 
 /// Prints a decoded instruction.
-pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, Ending> {
+pub(crate) fn decode(words: &Words, begin: Begin) -> Result<ExitCode, Ending> {
     let text =
         words.args.first().ok_or_else(|| Ending::senseless("which instruction? a number is missing"))?;
     let text = text.to_string_lossy();
@@ -178,17 +159,15 @@ pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, E
         None => text.parse(),
     };
     let word = word.map_err(Ending::number)?;
-    let meanings = Last::<Vec<DecodedInstruction>>::default();
-    let reported = meanings.clone();
+    let (reported, meanings) = channel();
     let mut hears: Hears = Box::new(move |news| {
         if let HostedNews::Decoded(decoded) = news {
-            *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(decoded);
+            let _ = reported.send(decoded);
         }
         Ok(None)
     });
-    let runner = start().map_err(Ending::Error)?;
-    runner.begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
-    let meanings = take_last(&meanings)?;
+    begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
+    let meanings = meanings.try_recv().map_err(|_| Ending::lost())?;
     if meanings.len() > 1 {
         return Err(Ending::senseless("more than one instruction set has this instruction"));
     }

@@ -10,7 +10,7 @@ use std::{
     mem,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
+    sync::mpsc::{Sender, channel},
 };
 
 use antares_hosted::job::{
@@ -19,10 +19,11 @@ use antares_hosted::job::{
 use antares_profile_view::{DebuggerNames, Sources, limits::COVERAGE_LINES_MAX};
 
 use super::{
-    ChosenScript, Hears, ScriptRunner,
+    Hears,
     fast::status,
     host::Host,
     lines::{self, Cycles, say},
+    runner::Request,
     stopped::Ending,
     words::{Mode, Words},
 };
@@ -35,33 +36,33 @@ const LOG_BYTES_MAX: usize = 64 << 20;
 /// The collected data.
 pub(crate) struct Seen {
     pub(crate) end: HostedEnd,
+    records: Records,
+    /// The observed program.
+    elf: Vec<u8>,
+}
+
+/// What is recorded during a run.
+#[derive(Default)]
+struct Records {
     /// Debug output with its VM.
     log: Vec<(u64, String)>,
     calls: Vec<CallNode>,
     reached: Vec<u64>,
-    /// The observed program.
-    elf: Vec<u8>,
 }
 
 /// The observations during a run.
 struct Observations {
     host: Host,
-    log: Vec<(u64, String)>,
+    records: Records,
     log_bytes: usize,
-    calls: Vec<CallNode>,
-    reached: Vec<u64>,
     steps: Option<BufWriter<File>>,
     /// Path of the step log.
     path: PathBuf,
-    end: Option<HostedEnd>,
+    /// Receives everything at the end.
+    ended: Sender<Seen>,
 }
 
 impl Observations {
-    fn new(host: Host, steps: Option<BufWriter<File>>, path: PathBuf) -> Self {
-        let (log, calls, reached) = (Vec::new(), Vec::new(), Vec::new());
-        Self { host, log, log_bytes: 0, calls, reached, steps, path, end: None }
-    }
-
     fn hear(&mut self, news: HostedNews) -> Result<Option<HostAnswer>, Ending> {
         match news {
             HostedNews::Line { vm, text } => {
@@ -69,17 +70,23 @@ impl Observations {
                 if self.log_bytes > LOG_BYTES_MAX {
                     return Err(Ending::Error(format!("more than {LOG_BYTES_MAX} bytes of debug output")));
                 }
-                self.log.push((vm, text));
+                self.records.log.push((vm, text));
             }
             HostedNews::Call(call) => return Ok(Some(self.host.answer(call))),
-            HostedNews::Watched(Watched::Calls(nodes)) => self.calls.extend(nodes),
-            HostedNews::Watched(Watched::Reached(addresses)) => self.reached.extend(addresses),
+            HostedNews::Watched(Watched::Calls(nodes)) => self.records.calls.extend(nodes),
+            HostedNews::Watched(Watched::Reached(addresses)) => self.records.reached.extend(addresses),
             HostedNews::Watched(Watched::Steps(text)) => {
                 if let Some(steps) = &mut self.steps {
                     steps.write_all(text.as_bytes()).map_err(Ending::file(&self.path))?;
                 }
             }
-            HostedNews::Ended(end) => self.end = Some(end),
+            HostedNews::Ended(end) => {
+                if let Some(steps) = &mut self.steps {
+                    steps.flush().map_err(Ending::file(&self.path))?;
+                }
+                let elf = self.host.watched.take().unwrap_or_default();
+                let _ = self.ended.send(Seen { end, records: mem::take(&mut self.records), elf });
+            }
             HostedNews::Refused(why) => return Err(Ending::Error(why)),
             _ => {}
         }
@@ -87,13 +94,9 @@ impl Observations {
     }
 }
 
-/// Runs `target` step by step.
-pub(crate) fn run(
-    words: &Words,
-    target: &ChosenScript,
-    cycles_max: u64,
-    with: (Box<dyn ScriptRunner>, Host),
-) -> Result<ExitCode, Ending> {
+/// Runs the script step by step.
+pub(crate) fn run(request: Request<'_>) -> Result<ExitCode, Ending> {
+    let (words, cycles_max) = (request.words, request.cycles_max);
     let vm = words.vm().unwrap_or_default();
     let watch = Watch {
         vm,
@@ -103,10 +106,11 @@ pub(crate) fn run(
         overlap: words.enable_overlapping_detection,
         cycles_max,
     };
-    let seen = gather(words, target, (u64::MAX, watch), with)?;
+    // The observed VM may stop earlier, by its own cycles; the rest continues.
+    let seen = gather(request, u64::MAX, watch)?;
     let Ok((code, _)) = seen.end.result else { return Ok(ExitCode::from(254)) };
     say("Actual run: start");
-    let of_vm = seen.log.iter().filter(|(of, _)| *of == vm);
+    let of_vm = seen.records.log.iter().filter(|(of, _)| *of == vm);
     of_vm.for_each(|(_, line)| lines::log(line));
     let watched = seen.end.vms.iter().find(|seen| seen.vm == vm && seen.generation == 0);
     let Some(watched) = watched else {
@@ -130,18 +134,24 @@ pub(crate) fn run(
         write_coverage(path, &seen, words).map_err(Ending::file(path))?;
     }
     lines::result(code, watched.cycles);
-    Ok(status(code))
+    Ok(ExitCode::from(status(code)))
 }
 
-/// Runs the script with at most this many cycles, and prints the lines of the first two runs.
-pub(crate) fn gather(
-    words: &Words,
-    target: &ChosenScript,
-    (cycles_max, watch): (u64, Watch),
-    with: (Box<dyn ScriptRunner>, Host),
-) -> Result<Seen, Ending> {
+/// Runs the script with at most this many cycles, prints the lines of the first two runs, and returns the
+/// collected data.
+pub(crate) fn gather(request: Request<'_>, cycles_max: u64, watch: Watch) -> Result<Seen, Ending> {
     say("Pre gather: collect vm creation");
-    let seen = observe(words, target, (cycles_max, watch), with)?;
+    let Request { words, target, begin, host, .. } = request;
+    let job = target.job(words, cycles_max, Some(watch));
+    let path = &words.steplog_output;
+    let create = || File::create(path).map(BufWriter::new).map_err(Ending::file(path));
+    let steps = watch.steps.then(create).transpose()?;
+    let (ended, seen) = channel();
+    let (records, path) = (Records::default(), path.clone());
+    let mut looks = Observations { host, records, log_bytes: 0, steps, path, ended };
+    let mut hears: Hears = Box::new(move |news| looks.hear(news));
+    begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
+    let seen: Seen = seen.try_recv().map_err(|_| Ending::lost())?;
     print_pass(&seen);
     if seen.end.result.is_ok() {
         print_tree(&seen.end.vms);
@@ -151,42 +161,10 @@ pub(crate) fn gather(
     Ok(seen)
 }
 
-/// Runs the script, and returns the collected data.
-fn observe(
-    words: &Words,
-    target: &ChosenScript,
-    (cycles_max, watch): (u64, Watch),
-    (runner, host): (Box<dyn ScriptRunner>, Host),
-) -> Result<Seen, Ending> {
-    // The observed VM may stop earlier, by its own cycles; the rest continues.
-    let job = target.job(words, cycles_max, Some(watch));
-    let path = &words.steplog_output;
-    let steps = match watch.steps {
-        true => Some(BufWriter::new(File::create(path).map_err(Ending::file(path))?)),
-        false => None,
-    };
-    let looks = Arc::new(Mutex::new(Observations::new(host, steps, path.clone())));
-    let hears = looks.clone();
-    let mut hears: Hears =
-        Box::new(move |news| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(news));
-    runner.begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
-    let mut looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(steps) = &mut looks.steps {
-        steps.flush().map_err(Ending::file(path))?;
-    }
-    let end = looks.end.take().ok_or_else(Ending::lost)?;
-    let elf = looks.host.watched.take().unwrap_or_default();
-    let (log, calls) = (mem::take(&mut looks.log), mem::take(&mut looks.calls));
-    Ok(Seen { end, log, calls, reached: mem::take(&mut looks.reached), elf })
-}
-
 /// Prints the lines of one complete run.
 fn print_pass(seen: &Seen) {
-    seen.log.iter().for_each(|(_, line)| lines::log(line));
-    match &seen.end.result {
-        Ok((code, cycles)) => lines::result(*code, *cycles),
-        Err(why) => lines::error(why),
-    }
+    seen.records.log.iter().for_each(|(_, line)| lines::log(line));
+    lines::end(&seen.end.result);
 }
 
 /// Prints the tree of programs, if there is more than one.
@@ -255,7 +233,7 @@ fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
     let mut known: BTreeMap<u64, String> = BTreeMap::new();
     let mut stack = String::new();
     let mut ends: Vec<usize> = Vec::new();
-    for CallNode { depth, address, cycles } in &seen.calls {
+    for CallNode { depth, address, cycles } in &seen.records.calls {
         ends.truncate(usize::try_from(*depth).unwrap_or(usize::MAX));
         stack.truncate(ends.last().copied().unwrap_or(0));
         if !stack.is_empty() {
@@ -272,7 +250,7 @@ fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
 fn write_coverage(path: &Path, seen: &Seen, words: &Words) -> io::Result<()> {
     let sources = Sources::below(std::env::current_dir().into_iter().chain(words.allow_path.iter().cloned()));
     let mut file = BufWriter::new(File::create(path)?);
-    let lines = DebuggerNames::of(&seen.elf).lines(seen.reached.iter().copied());
+    let lines = DebuggerNames::of(&seen.elf).lines(seen.records.reached.iter().copied());
     for (name, hit) in lines {
         // LCOV contains full names, so a suffix must not match another file.
         let source = Path::new(&name).exists().then(|| sources.read(&name));

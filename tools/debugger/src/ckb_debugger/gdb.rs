@@ -5,24 +5,18 @@ use std::{net::TcpListener, process::ExitCode};
 use antares_hosted::job::{DebugEnd, HostedDebug, Watch};
 
 use super::{
-    ChosenScript, GdbServer, ScriptRunner, full,
-    host::Host,
+    ServeGdb, full,
     lines::{self, say},
+    runner::Request,
     stopped::Ending,
-    words::Words,
 };
 
 /// Serves gdb clients until the program is ended.
-pub(crate) fn serve(
-    words: &Words,
-    target: &ChosenScript,
-    cycles_max: u64,
-    with: (Box<dyn ScriptRunner>, Host),
-    server: &dyn GdbServer,
-) -> Result<ExitCode, Ending> {
+pub(crate) fn serve(request: Request<'_>, serve: ServeGdb) -> Result<ExitCode, Ending> {
+    let Request { words, target, cycles_max, .. } = request;
     let vm = words.vm().unwrap_or_default();
     let watch = Watch { vm, cycles_max: u64::MAX, ..Watch::default() };
-    let seen = full::gather(words, target, (cycles_max, watch), with)?;
+    let seen = full::gather(request, cycles_max, watch)?;
     // The script's end is already known.
     let tell_end = || match (&seen.end.result, seen.end.vms.iter().find(|seen| seen.vm == vm)) {
         (Ok((code, _)), Some(of_vm)) => lines::result(of_vm.exit_code.unwrap_or(*code), of_vm.cycles),
@@ -56,7 +50,7 @@ pub(crate) fn serve(
                 lines::log(text);
             }
         };
-        match server.serve(job, stream, &line)? {
+        match serve(job, stream, &line)? {
             DebugEnd::Exited(_) | DebugEnd::Failed => tell_end(),
             DebugEnd::Left => {
                 say("GDB client has disconnected. Running to completion...");

@@ -144,25 +144,19 @@ impl Host {
         let rest = content.get(*at..).unwrap_or_default();
         let part = &rest[..rest.len().min(usize::try_from(bytes).unwrap_or(usize::MAX))];
         *at += part.len();
-        if part.is_empty() {
-            (-1, Vec::new())
-        } else {
-            (i64::try_from(part.len()).unwrap_or(-1), part.to_vec())
-        }
+        let count = if part.is_empty() { -1 } else { i64::try_from(part.len()).unwrap_or(-1) };
+        (count, part.to_vec())
     }
 
     fn dump(&self, elf: &[u8]) -> HostAnswer {
-        let path = self.dump.as_deref();
-        let error = match path.map(|path| fs::write(path, elf)) {
-            Some(Err(error)) => Some(error.to_string()),
-            _ => None,
-        };
+        let error = self.dump.as_deref().and_then(|path| fs::write(path, elf).err());
+        let error = error.map(|error| error.to_string());
         HostAnswer { error, ..HostAnswer::default() }
     }
 
     fn functions(&mut self, elf: Vec<u8>) -> HostAnswer {
         let names = DebuggerNames::of(&elf);
-        let words = [names.sbrk(), names.heap()].into_iter().chain(names.starts());
+        let words = [names.sbrk, names.heap].into_iter().chain(names.starts);
         let bytes = words.flat_map(u64::to_le_bytes).collect();
         self.watched = Some(elf);
         HostAnswer { bytes, ..HostAnswer::default() }

@@ -48,6 +48,14 @@ pub(crate) fn result(code: i8, cycles: u64) {
     say(format_args!("All cycles: {}", Cycles(cycles)));
 }
 
+/// Prints the end of a script.
+pub(crate) fn end(end: &Result<(i8, u64), String>) {
+    match end {
+        Ok((code, cycles)) => result(*code, *cycles),
+        Err(why) => error(why),
+    }
+}
+
 /// Prints the VM's error.
 pub(crate) fn error(text: &str) {
     say(format_args!("Run result: {text}"));

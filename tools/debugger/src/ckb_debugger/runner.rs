@@ -4,20 +4,24 @@ use std::{net::TcpStream, time::Instant};
 
 use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNews};
 
-use super::{stopped::Ending, target::ChosenScript};
+use super::{host::Host, stopped::Ending, target::ChosenScript, words::Words};
+
+/// What to run, and how.
+pub(crate) struct Request<'a> {
+    pub(crate) words: &'a Words,
+    pub(crate) target: &'a ChosenScript,
+    pub(crate) cycles_max: u64,
+    pub(crate) begin: Begin,
+    pub(crate) host: Host,
+}
 
 /// Processes the messages of a job as they arrive, and answers calls. Nothing follows the last message. An
 /// error ends the job.
 pub type Hears = Box<dyn FnMut(HostedNews) -> Result<Option<HostAnswer>, Ending> + Send>;
 
-/// Runs a script: in a separate process, or in this one.
-pub trait ScriptRunner: Send {
-    /// Starts `job`. The process has one thread at that time.
-    ///
-    /// # Errors
-    /// The script cannot run.
-    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending>;
-}
+/// Starts a job: in a separate process, or in this one. The process has one thread at that time. Fails if the
+/// script cannot run.
+pub type Begin = fn(HostedJob) -> Result<Box<dyn RunningScript>, Ending>;
 
 /// A started job.
 pub trait RunningScript {
@@ -29,12 +33,12 @@ pub trait RunningScript {
 }
 
 /// May have the answer sooner, for a script that takes long and requests nothing from its host.
-pub trait Rival: Sync {
+#[derive(Clone, Copy)]
+pub struct Rival {
     /// Whether it can start without slow preparation.
-    fn is_ready(&self, target: &ChosenScript) -> bool;
-
-    /// The end of the script, if it ends by itself.
-    fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced>;
+    pub is_ready: fn(&ChosenScript) -> bool,
+    /// The end of the script within a number of cycles, if it ends by itself.
+    pub race: fn(&ChosenScript, u64) -> Option<Raced>,
 }
 
 /// The end of a script in a [`Rival`].
@@ -48,25 +52,15 @@ pub struct Raced {
     pub cycles: u64,
 }
 
-/// Serves a gdb client.
-pub trait GdbServer: Sync {
-    /// Serves the client of `stream` until it disconnects. Passes debug output to `line`, with its VM.
-    ///
-    /// # Errors
-    /// The script cannot start, or Antares failed.
-    fn serve(
-        &self,
-        job: HostedDebug,
-        stream: TcpStream,
-        line: &dyn Fn(u64, &str),
-    ) -> Result<DebugEnd, Ending>;
-}
+/// Serves the gdb client of a stream until it disconnects. Passes debug output to a function, with its VM.
+/// Fails if the script cannot start, or Antares failed.
+pub type ServeGdb = fn(HostedDebug, TcpStream, &dyn Fn(u64, &str)) -> Result<DebugEnd, Ending>;
 
 /// Optional helpers, which not every system has.
 #[derive(Clone, Copy, Default)]
-pub struct Helpers<'a> {
+pub struct Helpers {
     /// May have an answer sooner.
-    pub rival: Option<&'a dyn Rival>,
+    pub rival: Option<Rival>,
     /// Serves a gdb client.
-    pub gdb: Option<&'a dyn GdbServer>,
+    pub gdb: Option<ServeGdb>,
 }

@@ -1,11 +1,6 @@
 //! Ends of the program without a result, with ckb-debugger's exit statuses.
 
-use std::{
-    io,
-    num::ParseIntError,
-    path::Path,
-    process::{self, ExitCode},
-};
+use std::{io, num::ParseIntError, path::Path, process};
 
 use antares_profile_view::printable;
 
@@ -45,11 +40,8 @@ impl Ending {
         process::exit(self.say().into())
     }
 
-    pub(crate) fn print(&self) -> ExitCode {
-        ExitCode::from(self.say())
-    }
-
-    fn say(&self) -> u8 {
+    /// Prints the reason, and returns the exit status.
+    pub(crate) fn say(&self) -> u8 {
         let (text, status) = match self {
             Self::Error(text) => (text, 1),
             Self::Senseless(text) => (text, 101),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use antares_hosted::job::{CellName, GroupKind, HostedRun, Rules, Watch};
 use antares_transaction::{
-    AsLock, Environment, Mock, ScriptLocation, groups, limits::TRANSACTION_BYTES_MAX, template,
+    AsLock, Environment, Group, Mock, ScriptLocation, groups, limits::TRANSACTION_BYTES_MAX, template,
 };
 use bytes::Bytes;
 use hex::FromHex as _;
@@ -33,12 +33,9 @@ impl ChosenScript {
     pub(crate) fn of(words: &Words) -> Result<Self, Ending> {
         let mut mock = transaction(words)?;
         let (kind, hash) = script(words, &mock)?;
-        let environment = match words.script_version.as_str() {
-            "0" => Environment::of_version(0),
-            "1" => Environment::of_version(1),
-            "2" => Environment::of_version(2),
-            _ => return Err(Ending::senseless("there is no such script version: 0, 1 or 2")),
-        };
+        let version = (0..=2).find(|version: &u32| version.to_string() == words.script_version);
+        let version =
+            version.ok_or_else(|| Ending::senseless("there is no such script version: 0, 1 or 2"))?;
         let is_type = kind == GroupKind::Type;
         let groups = groups(&mock);
         if !groups.iter().any(|group| group.script_hash == hash) {
@@ -46,9 +43,7 @@ impl ChosenScript {
             return Err(Ending::Error(format!("ScriptNotFound(Byte32(0x{}))", hex::encode(hash))));
         }
         let group = groups.iter().find(|group| group.is_type == is_type && group.script_hash == hash);
-        let group = group.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
-        let input = group.inputs.first().copied().map(CellName::Input);
-        let cell = input.or(group.outputs.first().copied().map(CellName::Output));
+        let cell = group.and_then(first_cell);
         let cell = cell.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
         let code = mock.code_of(&hash);
         let code = code.ok_or_else(|| Ending::senseless("no cell dep has the code of the script"))?;
@@ -56,6 +51,7 @@ impl ChosenScript {
         if let Some(bin) = words.bin.as_deref().filter(|_| is_replaced) {
             mock.replace_data(code, program(bin)?);
         }
+        let environment = Environment::of_version(version);
         Ok(Self { mock, environment, kind, cell, is_replaced })
     }
 
@@ -79,6 +75,12 @@ impl ChosenScript {
             watch,
         }
     }
+}
+
+/// The first cell of a group.
+pub(crate) fn first_cell(group: &Group) -> Option<CellName> {
+    let input = group.inputs.first().copied().map(CellName::Input);
+    input.or(group.outputs.first().copied().map(CellName::Output))
 }
 
 /// The named transaction, or one around the named program.
@@ -114,12 +116,8 @@ fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
         Some(CellType::Output) => "output",
         None => part(0)?,
     };
-    let index: usize = match &words.cell_index {
-        Some(index) => index.as_str(),
-        None => part(1)?,
-    }
-    .parse()
-    .map_err(Ending::number)?;
+    let index = words.cell_index.as_deref().map_or_else(|| part(1), Ok)?;
+    let index: usize = index.parse().map_err(Ending::number)?;
     let kind =
         match (words.script_group_type, words.script_group_type.is_none().then(|| part(2)).transpose()?) {
             (Some(GroupType::Lock), _) | (_, Some("lock")) => GroupKind::Lock,
@@ -146,13 +144,8 @@ fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
             return Err(Ending::senseless(format!("no such script runs: {list}.{index}.{}", kind.name())));
         }
     };
-    let hash = mock.script_hash(place);
-    Ok((
-        kind,
-        hash.ok_or_else(|| {
-            Ending::senseless(format!("there is no {list}.{index}, or it has no such script"))
-        })?,
-    ))
+    let missing = || Ending::senseless(format!("there is no {list}.{index}, or it has no such script"));
+    Ok((kind, mock.script_hash(place).ok_or_else(missing)?))
 }
 
 fn read_hash(text: &str) -> Result<[u8; 32], Ending> {

@@ -9,6 +9,8 @@ use antares_transaction::{Environment, Mock, groups};
 use anyhow::anyhow;
 use bytes::Bytes;
 
+use crate::ckb_debugger::first_cell;
+
 /// Location of a script without a transaction.
 const FIRST: (GroupKind, CellName) = (GroupKind::Lock, CellName::Input(0));
 
@@ -67,9 +69,7 @@ fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure
     let mut found = Vec::new();
     for group in groups(mock) {
         let kind = if group.is_type { GroupKind::Type } else { GroupKind::Lock };
-        let input = group.inputs.first().copied().map(CellName::Input);
-        let cell = input.or(group.outputs.first().copied().map(CellName::Output));
-        found.extend(cell.map(|cell| (kind, cell)));
+        found.extend(first_cell(&group).map(|cell| (kind, cell)));
     }
     match found.as_slice() {
         [only] => Ok(*only),

@@ -1,6 +1,9 @@
 //! A debugged script group.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::mpsc::{Receiver, sync_channel},
+};
 
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{CellName, GroupKind, Prepared};
@@ -10,13 +13,14 @@ use ckb_vm::Error;
 use super::{
     error::DebugError,
     history::History,
+    image::Registers,
     lane::Met,
-    limits::HEARD_CYCLES,
+    limits::{HEARD_CYCLES, LINES_MAX},
     loaded::LoadedFile,
-    printed::{Calls, Printed},
+    printed::{Calls, Line},
     record::Recorder,
     replay::{Hit, Mind, Reached, Replay},
-    scan,
+    scan::Timeline,
     stops::Stops,
     stops::WatchRange,
     tape::Moment,
@@ -126,26 +130,16 @@ impl VmFault {
     }
 }
 
-/// Registers of a VM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers {
-    /// The general ones.
-    pub general: [u64; 32],
-    /// Program counter.
-    pub pc: u64,
-}
-
 /// Receives lines of debug output, with the VM that wrote each.
 pub type LineSink = Box<dyn FnMut(u64, &str)>;
 
 /// A debugged script group.
 pub struct Debuggee {
-    replay: Replay,
-    history: History,
+    time: Timeline,
     /// Conditions for stopping.
     pub stops: Stops,
     breaks_on_error: bool,
-    printed: Printed,
+    printed: Receiver<Line>,
     sink: LineSink,
     /// Up to where debug output was told.
     reported: Moment,
@@ -160,17 +154,18 @@ impl Debuggee {
     /// There is no such group, or its script cannot start.
     pub fn new(target: Target, sink: LineSink) -> Result<Self, DebugError> {
         let prepared = Prepared::new(&target.mock, &target.environment)?;
-        let printed = Printed::default();
+        let (to, printed) = sync_channel(LINES_MAX);
         let only_prints = target.only_prints;
         let silent = Calls { only_prints, ..Calls::default() };
-        let loud = Calls { printed: Some(printed.clone()), ..silent.clone() };
+        let loud = Calls { printed: Some(to), ..silent.clone() };
         let group = (target.kind, target.cell);
         let recorder = Recorder::new(prepared, group, target.args, target.cycles_max, silent)?;
         let mut replay = Replay::new(recorder, loud)?;
         let (history, reported) = (History::new(&mut replay), replay.now());
+        let time = Timeline { replay, history };
         let stops = Stops::default();
         let breaks_on_error = target.breaks_on_error;
-        Ok(Self { replay, history, stops, breaks_on_error, printed, sink, reported, ended_at: None })
+        Ok(Self { time, stops, breaks_on_error, printed, sink, reported, ended_at: None })
     }
 
     /// Resumes according to `how`. Polls `is_interrupted` periodically.
@@ -198,19 +193,18 @@ impl Debuggee {
                 self.alone(|own| own.step_range(vm, start..end, is_interrupted))
             }
             Resume::ContinueBack => {
-                let begin = self.replay.now();
-                let hit = scan::back(&mut self.replay, &mut self.history, &self.stops, is_interrupted);
+                let begin = self.time.replay.now();
+                let hit = self.time.back(&self.stops, is_interrupted);
                 let stop = match hit? {
                     Some(hit) => self.met(hit),
-                    None if self.replay.now() == begin && is_interrupted() => Stop::Interrupted,
+                    None if self.time.replay.now() == begin && is_interrupted() => Stop::Interrupted,
                     None => Stop::Beginning,
                 };
                 self.went_back();
                 Ok(stop)
             }
             Resume::StepBack(vm) => {
-                let (replay, history) = (&mut self.replay, &mut self.history);
-                let is_there = scan::step_back(replay, history, &self.stops, vm)?;
+                let is_there = self.time.step_back(&self.stops, vm)?;
                 self.went_back();
                 Ok(if is_there { Stop::Stepped } else { Stop::Beginning })
             }
@@ -231,67 +225,55 @@ impl Debuggee {
 
     /// The VMs, in the order of their start.
     pub fn vms(&self) -> impl Iterator<Item = u64> {
-        self.replay.lanes.keys().copied()
+        self.time.replay.lanes.keys().copied()
     }
 
     /// The VM that runs.
     #[must_use]
     pub fn vm(&self) -> u64 {
-        self.replay.vm()
+        self.time.replay.vm()
     }
 
     /// Registers of a VM.
     pub fn registers(&mut self, vm: u64) -> Option<Registers> {
-        let place = self.replay.lanes.get_mut(&vm)?.position();
-        Some(Registers { general: place.registers, pc: place.pc })
+        Some(self.time.replay.lanes.get_mut(&vm)?.registers())
     }
 
     /// Reads memory of a VM; returns the number of bytes.
     pub fn read(&mut self, vm: u64, address: u64, into: &mut [u8]) -> usize {
-        self.replay.lanes.get_mut(&vm).map_or(0, |lane| lane.read(address, into))
+        self.time.replay.lanes.get_mut(&vm).map_or(0, |lane| lane.read(address, into))
     }
 
     /// Cycles of all VMs so far, as returned by the system call for cycles.
     #[must_use]
     pub fn cycles(&self) -> u64 {
-        self.replay.cycles()
+        self.time.replay.cycles()
     }
 
     /// The next instruction's system call, if it is one.
     pub fn next_call(&mut self, vm: u64) -> Option<u64> {
-        self.replay.lanes.get_mut(&vm)?.next_call()
+        self.time.replay.lanes.get_mut(&vm)?.next_call()
     }
 
     /// Files from which a VM has loaded code: the address of each first segment, and the bytes.
     pub(crate) fn loaded(&self, vm: u64) -> Vec<LoadedFile> {
-        let lane = self.replay.lanes.get(&vm);
+        let lane = self.time.replay.lanes.get(&vm);
         let place = lane.map(|lane| (lane.program, lane.cycles()));
-        place.map(|(program, cycles)| self.replay.loaded().until(vm, program, cycles)).unwrap_or_default()
+        place
+            .map(|(program, cycles)| self.time.replay.loaded().until(vm, program, cycles))
+            .unwrap_or_default()
     }
 
-    /// Version of the VMs.
-    #[must_use]
-    pub fn vm_version(&self) -> u32 {
-        self.replay.recorder.group().sg_info.script_version.vm_version()
-    }
-
-    /// The program that a VM runs, as loaded.
-    #[must_use]
-    pub fn program(&self, vm: u64) -> Option<Bytes> {
-        let number = self.replay.lanes.get(&vm)?.program;
-        self.replay.recorder.tape.lock().programs.get(number).cloned()
-    }
-
-    /// The number of that program among all loaded ones.
+    /// The number of the program that a VM runs among all loaded ones.
     #[must_use]
     pub fn program_number(&self, vm: u64) -> Option<usize> {
-        self.replay.lanes.get(&vm).map(|lane| lane.program)
+        self.time.replay.lanes.get(&vm).map(|lane| lane.program)
     }
 
     /// A program by its number.
     #[must_use]
     pub fn program_at(&self, number: usize) -> Option<Bytes> {
-        self.replay.recorder.tape.lock().programs.get(number).cloned()
+        self.time.replay.recorder.tape.lock().programs.get(number).cloned()
     }
 
     /// From now on stops when a VM with a program other than that of `vm` resumes. Steps do not.
@@ -303,11 +285,11 @@ impl Debuggee {
     #[must_use]
     pub fn is_known_program(&self, vm: u64) -> bool {
         let number = self.program_number(vm);
-        number.is_none() || self.stops.program().is_none_or(|known| Some(known) == number)
+        number.is_none() || self.stops.program.is_none_or(|known| Some(known) == number)
     }
 
     fn went_back(&mut self) {
-        self.printed.take();
+        self.printed.try_iter().for_each(drop);
         self.ended_at = None;
     }
 
@@ -316,61 +298,67 @@ impl Debuggee {
         &mut self,
         steps: impl FnOnce(&mut Self) -> Result<Stop, DebugError>,
     ) -> Result<Stop, DebugError> {
-        let program = self.stops.take_program();
+        let program = self.stops.program.take();
         let stop = steps(self);
-        self.stops.put_program(program);
+        self.stops.program = program;
         stop
     }
 
     /// Runs at most to `bound`, and reports no output twice.
     fn run(&mut self, bound: Moment, mind: Mind) -> Result<Reached, DebugError> {
-        let from = self.replay.now();
+        let from = self.time.replay.now();
         let bound = if from < self.reported { bound.min(self.reported) } else { bound };
-        let reached = self.replay.run(bound, &self.stops, mind)?;
-        for (vm, line) in self.printed.take() {
+        let reached = self.time.replay.run(bound, &self.stops, mind)?;
+        for (vm, line) in self.printed.try_iter() {
             if from >= self.reported {
                 (self.sink)(vm, &line);
             }
         }
-        self.reported = self.reported.max(self.replay.now());
-        self.history.keep(&mut self.replay);
+        self.reported = self.reported.max(self.time.replay.now());
+        self.time.history.keep(&mut self.time.replay);
         Ok(reached)
+    }
+
+    /// Like [`Debuggee::run`]; returns the stop, if there is one before `bound`.
+    fn advance(
+        &mut self,
+        bound: Moment,
+        mind: Mind,
+        is_interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Stop>, DebugError> {
+        Ok(match self.run(bound, mind)? {
+            Reached::Hit(hit) => Some(self.met(hit)),
+            Reached::End => Some(self.end()?),
+            Reached::Bound => is_interrupted().then_some(Stop::Interrupted),
+        })
     }
 
     fn go_on(&mut self, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
         let mut mind = Mind::NotHere;
         loop {
-            let now = self.replay.now();
-            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
-            match self.run(bound, mind)? {
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
-                Reached::Bound => mind = Mind::All,
+            let bound = self.time.replay.now().after(HEARD_CYCLES);
+            if let Some(stop) = self.advance(bound, mind, is_interrupted)? {
+                return Ok(stop);
             }
+            mind = Mind::All;
         }
     }
 
     fn step(&mut self, vm: u64, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
         let mut mind = Mind::NotHere;
         let mut is_done = false;
-        while !(is_done && self.replay.vm() == vm) {
-            let now = self.replay.now();
+        while !(is_done && self.time.replay.vm() == vm) {
+            let (now, is_next) = (self.time.replay.now(), self.time.replay.vm() == vm);
+            is_done |= is_next;
             // Other VMs run until this one is next.
-            let bound = match self.replay.vm() == vm {
-                true => Moment { cycles: now.cycles + 1, ..now },
-                false => Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now },
+            let stop = match is_next {
+                true => self.advance(now.after(1), mind, &mut || false)?,
+                false => self.advance(now.after(HEARD_CYCLES), mind, is_interrupted)?,
             };
-            is_done |= self.replay.vm() == vm;
-            match self.run(bound, mind)? {
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if bound.cycles > now.cycles + 1 && is_interrupted() => {
-                    return Ok(Stop::Interrupted);
-                }
-                Reached::Bound => {}
+            if let Some(stop) = stop {
+                return Ok(stop);
             }
-            mind = if self.replay.vm() == vm { Mind::NotHere } else { Mind::All };
+            mind = if self.time.replay.vm() == vm { Mind::NotHere } else { Mind::All };
         }
         Ok(Stop::Stepped)
     }
@@ -388,19 +376,13 @@ impl Debuggee {
             }
             // Run up to the end of the range at once, unless another VM resumes.
             self.stops.stay_within(Some(range.clone()));
-            let now = self.replay.now();
-            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
-            let reached = self.run(bound, Mind::All);
+            let stop = self.advance(self.time.replay.now().after(HEARD_CYCLES), Mind::All, is_interrupted);
             self.stops.stay_within(None);
-            match reached? {
-                Reached::Hit(Hit { met: Met::Out, .. }) if self.replay.vm() == vm => {
-                    return Ok(Stop::Stepped);
-                }
-                Reached::Hit(Hit { met: Met::Out, .. }) => {}
-                Reached::Hit(hit) => return Ok(self.met(hit)),
-                Reached::End => return self.end(),
-                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
-                Reached::Bound => {}
+            match stop? {
+                // Another VM is outside of the range.
+                Some(Stop::Stepped) if self.time.replay.vm() != vm => {}
+                Some(stop) => return Ok(stop),
+                None => {}
             }
             if !self.is_at(vm, &range) {
                 return Ok(Stop::Stepped);
@@ -431,13 +413,13 @@ impl Debuggee {
 
     /// Handles the end of the run.
     fn end(&mut self) -> Result<Stop, DebugError> {
-        let now = self.replay.now();
+        let now = self.time.replay.now();
         let again = self.ended_at.replace(now) == Some(now);
-        let ended = self.replay.recorder.ended.clone();
+        let ended = self.time.replay.recorder.ended.clone();
         match ended {
             Some((Ok(code), _)) if code != 0 && self.breaks_on_error && !again => {
-                let vm = self.replay.vm();
-                scan::step_back(&mut self.replay, &mut self.history, &self.stops, vm)?;
+                let vm = self.time.replay.vm();
+                self.time.step_back(&self.stops, vm)?;
                 Ok(Stop::FailingExit(code))
             }
             Some((Ok(code), _)) => Ok(Stop::Exited(code)),
@@ -447,11 +429,5 @@ impl Debuggee {
             }
             None => Err(DebugError::Diverged("an end that is none".to_owned())),
         }
-    }
-}
-
-impl std::fmt::Debug for Debuggee {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Debuggee").field("replay", &self.replay).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ mod wire;
 
 use std::{io, num::NonZeroUsize};
 
+use antares_hosted::job::DebugEnd;
 use gdbstub::{
     common::{Signal, Tid},
     conn::ConnectionExt,
@@ -42,19 +43,6 @@ use super::{Debuggee, Resume, Stop, VmFault, error::DebugError, stops::Access};
 /// Maximum malformed packets in a session.
 const MALFORMED_MAX: usize = 1_000;
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// gdb received the script's exit with this code.
-    Exited(u8),
-    /// gdb received the VM's failure.
-    Failed,
-    /// gdb disconnected.
-    Left,
-    /// gdb killed the script.
-    Killed,
-}
-
 /// Why a session ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -70,15 +58,8 @@ pub enum ServeError {
 ///
 /// # Errors
 /// The run cannot continue, or the data does not follow the protocol.
-pub fn serve(debuggee: Debuggee, wire: impl Wire, has_file: bool) -> Result<Ended, ServeError> {
-    serve_on(debuggee, Buffered::new(wire), has_file)
-}
-
-fn serve_on<W: Wire>(
-    mut debuggee: Debuggee,
-    mut wire: Buffered<W>,
-    has_file: bool,
-) -> Result<Ended, ServeError> {
+pub fn serve(mut debuggee: Debuggee, wire: impl Wire, has_file: bool) -> Result<DebugEnd, ServeError> {
+    let mut wire = Buffered::new(wire);
     debuggee.stop_at_programs(debuggee.vm());
     let files = files::Files::new(has_file);
     let listed = (debuggee.vm(), Vec::new());
@@ -86,16 +67,16 @@ fn serve_on<W: Wire>(
     for _ in 0..MALFORMED_MAX {
         let connection: &mut dyn ConnectionExt<Error = io::Error> = &mut wire;
         return match GdbStub::new(connection).run_blocking::<EventLoop<'_>>(&mut session) {
-            Ok(DisconnectReason::TargetExited(code)) => Ok(Ended::Exited(code)),
-            Ok(DisconnectReason::TargetTerminated(_)) => Ok(Ended::Failed),
-            Ok(DisconnectReason::Disconnect) => Ok(Ended::Left),
-            Ok(DisconnectReason::Kill) => Ok(Ended::Killed),
-            Err(error) if error.is_connection_error() => Ok(Ended::Left),
+            Ok(DisconnectReason::TargetExited(code)) => Ok(DebugEnd::Exited(code.cast_signed())),
+            Ok(DisconnectReason::TargetTerminated(_)) => Ok(DebugEnd::Failed),
+            Ok(DisconnectReason::Disconnect) => Ok(DebugEnd::Left),
+            Ok(DisconnectReason::Kill) => Ok(DebugEnd::Killed),
+            Err(error) if error.is_connection_error() => Ok(DebugEnd::Left),
             Err(error) if error.is_target_error() => Err(failed(error)),
             // The library fails for a packet that it cannot parse, but debuggers expect an error reply.
             Err(_) => match wire.refuse() {
                 Ok(()) => continue,
-                Err(_) => Ok(Ended::Left),
+                Err(_) => Ok(DebugEnd::Left),
             },
         };
     }

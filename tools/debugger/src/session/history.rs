@@ -16,7 +16,7 @@ use super::{
 };
 
 /// All VMs at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) at: Moment,
     /// Cycles of all VMs.
@@ -50,7 +50,6 @@ impl Snapshot {
 }
 
 /// The stored images.
-#[derive(Debug)]
 pub(crate) struct History {
     way: Vec<Snapshot>,
     near: VecDeque<Snapshot>,

@@ -13,22 +13,24 @@ const FRAME_PAGES: usize = MEMORY_FRAMESIZE / RISCV_PAGESIZE;
 /// Bytes of a page.
 type Page = [u8; RISCV_PAGESIZE];
 
-/// Registers and progress of a VM.
+/// Registers of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) registers: [u64; 32],
-    pub(crate) pc: u64,
+pub struct Registers {
+    /// The general ones.
+    pub general: [u64; 32],
+    /// Program counter.
+    pub pc: u64,
 }
 
-impl Position {
+impl Registers {
     pub(crate) fn of(core: &AsmCoreMachine) -> Self {
-        Self { registers: core.registers, pc: core.pc }
+        Self { general: core.registers, pc: core.pc }
     }
 }
 
 /// The state of a VM.
 pub(crate) struct Image {
-    place: Position,
+    place: Registers,
     cycles: u64,
     reservation: u64,
     flags: Box<[u8; RISCV_PAGES]>,
@@ -57,7 +59,7 @@ impl Image {
             });
         }
         Self {
-            place: Position::of(core),
+            place: Registers::of(core),
             cycles: core.cycles,
             reservation: core.load_reservation_address,
             flags: Box::new(core.flags),
@@ -70,7 +72,7 @@ impl Image {
     pub(crate) fn put(&self, vm: &mut Steppable) {
         vm.set_running(true);
         let core: &mut AsmCoreMachine = vm.inner_mut();
-        core.registers = self.place.registers;
+        core.registers = self.place.general;
         (core.pc, core.next_pc) = (self.place.pc, self.place.pc);
         core.cycles = self.cycles;
         core.load_reservation_address = self.reservation;
@@ -91,11 +93,5 @@ impl Image {
                 }
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Image {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Image").field("place", &self.place).finish_non_exhaustive()
     }
 }

@@ -19,7 +19,7 @@ use ckb_vm::{
 };
 
 use super::{
-    image::{Image, Position},
+    image::{Image, Registers},
     limits::TRACE_CYCLES,
     loaded::{LOAD_AS_CODE, LoadedCode},
     printed::{Calls, calls},
@@ -156,8 +156,8 @@ impl Lane {
         self.machine.cycles()
     }
 
-    pub(crate) fn position(&mut self) -> Position {
-        Position::of(self.machine.inner_mut())
+    pub(crate) fn registers(&mut self) -> Registers {
+        Registers::of(self.machine.inner_mut())
     }
 
     /// Reads readable bytes at `address`; returns their number.
@@ -269,7 +269,7 @@ impl Lane {
             let at = (self.vm, self.program, self.cycles());
             let is_loaded =
                 self.machine.registers()[A0] == 0 && self.loaded.record(at, &registers, &self.group);
-            let is_reported = is_minded && stops.program().is_some() && !stops.is_back;
+            let is_reported = is_minded && stops.program.is_some() && !stops.is_back;
             return Ok((is_loaded && is_reported).then_some(Met::Program(self.program)));
         }
         let Some(known) = instruction.filter(|_| is_minded) else {
@@ -292,10 +292,4 @@ impl Lane {
 
 fn is_call(instruction: Instruction) -> bool {
     extract_opcode(instruction) == OP_ECALL
-}
-
-impl std::fmt::Debug for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").field("program", &self.program).finish_non_exhaustive()
-    }
 }

@@ -8,6 +8,11 @@ use std::{
 use antares_verifier::Cells;
 use bytes::Bytes;
 use ckb_script::types::{SgData, VmId};
+use object::{
+    LittleEndian,
+    elf::{FileHeader64, PF_X, PT_LOAD},
+    read::elf::{FileHeader as _, ProgramHeader as _},
+};
 
 use crate::session::limits::LOADS_MAX;
 
@@ -21,9 +26,6 @@ const ADDRESS: usize = 10;
 const OFFSET: usize = 12;
 const INDEX: usize = 14;
 const SOURCE: usize = 15;
-/// ELF type of a loadable segment, and flag of an executable one.
-const LOADED: u64 = 1;
-const EXECUTABLE: u64 = 1;
 /// Bytes of a page.
 const PAGE: u64 = 4_096;
 
@@ -103,21 +105,13 @@ pub(crate) struct Segment {
 
 /// The loadable segments of an ELF.
 pub(crate) fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
-    let is_elf = elf.starts_with(b"\x7fELF\x02\x01");
-    let number = |at: usize| Some(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?));
-    let half = |at: usize| Some(usize::from(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?)));
-    let first = number(32).and_then(|first| usize::try_from(first).ok()).filter(|_| is_elf);
-    let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));
-    let heads = first.into_iter().flat_map(move |first| {
-        (0..count).filter_map(move |index| first.checked_add(index.checked_mul(size)?))
-    });
-    heads.filter_map(move |at| {
-        let number = |behind: usize| number(at.checked_add(behind)?);
-        // Type and flags.
-        let head = number(0)?;
-        let is_code = head >> 32 & EXECUTABLE != 0;
-        let (address, offset, bytes) = (number(16)?, number(8)?, number(32)?);
-        (head & u64::from(u32::MAX) == LOADED).then_some(Segment { address, offset, bytes, is_code })
+    let head = FileHeader64::<LittleEndian>::parse(elf).ok();
+    let table = head.and_then(|head| head.program_headers(LittleEndian, elf).ok()).unwrap_or_default();
+    table.iter().filter(|entry| entry.p_type(LittleEndian) == PT_LOAD).map(|entry| Segment {
+        address: entry.p_vaddr(LittleEndian),
+        offset: entry.p_offset(LittleEndian),
+        bytes: entry.p_filesz(LittleEndian),
+        is_code: entry.p_flags(LittleEndian).0 & PF_X.0 != 0,
     })
 }
 
@@ -131,7 +125,7 @@ mod tests {
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (elf[32], elf[54], elf[56]) = (64, 56, 2);
         for (flags, offset, address, bytes) in [(4_u64, 0_u64, 0_u64, 0x210_u64), (5, 0x210, 0x1210, 0x100)] {
-            let words = [flags << 32 | LOADED, offset, address, address, bytes, bytes, PAGE];
+            let words = [flags << 32 | 1, offset, address, address, bytes, bytes, PAGE];
             elf.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
         elf

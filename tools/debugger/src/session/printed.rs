@@ -1,6 +1,6 @@
 //! The VMs' system calls and debug output.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, mpsc::SyncSender};
 
 use antares_verifier::Cells;
 use ckb_script::{
@@ -13,34 +13,15 @@ use ckb_vm::{
     registers::{A0, A7},
 };
 
-use super::{limits::LINES_MAX, loaded::LoadedCode};
+use super::loaded::LoadedCode;
 
 /// Number of the system call that prints.
 const DEBUG_PRINT: u64 = 2177;
 /// Bytes per cycle of a memory transfer, as in ckb-script.
 const BYTES_PER_CYCLE: u64 = 4;
 
-/// Lines of debug output, each with its VM.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Printed(Arc<Mutex<Vec<(VmId, String)>>>);
-
-impl Printed {
-    fn lock(&self) -> MutexGuard<'_, Vec<(VmId, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, vm: VmId, line: &str) {
-        let mut lines = self.lock();
-        if lines.len() < LINES_MAX {
-            lines.push((vm, line.to_owned()));
-        }
-    }
-
-    /// Takes the new lines.
-    pub(crate) fn take(&self) -> Vec<(VmId, String)> {
-        std::mem::take(&mut *self.lock())
-    }
-}
+/// A line of debug output with its VM.
+pub(crate) type Line = (VmId, String);
 
 /// The available system calls and the destination of their output.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +29,7 @@ pub(crate) struct Calls {
     /// Whether only printing is available, as in `antares run` for a script without a transaction.
     pub(crate) only_prints: bool,
     /// Receives lines; `None` in the recorder.
-    pub(crate) printed: Option<Printed>,
+    pub(crate) printed: Option<SyncSender<Line>>,
     /// The loaded code.
     pub(crate) loaded: LoadedCode,
 }
@@ -63,7 +44,8 @@ pub(crate) fn calls(
     let printed = calls.printed.clone();
     let print = move |line: &str| {
         if let Some(printed) = &printed {
-            printed.push(vm, line);
+            // Lines beyond the limit are lost.
+            let _ = printed.try_send((vm, line.to_owned()));
         }
     };
     if calls.only_prints {

@@ -25,7 +25,7 @@ use ckb_vm::{
 
 use super::{
     error::DebugError,
-    image::{Image, Position},
+    image::{Image, Registers},
     limits::RECORDED_CYCLES,
     printed::{Calls, calls},
     tape::{Begin, End, Slice, Tape, Written},
@@ -191,7 +191,7 @@ impl DefaultMachineRunner for RecordedMachine {
         }
         tape.budget = if rests { 0 } else { budget.saturating_sub(last - first).max(1) };
         let base = own.base.load(Ordering::Acquire);
-        let place = Position::of(vm.inner_mut());
+        let place = Registers::of(vm.inner_mut());
         tape.push(Slice { vm: own.vm, begin, base, cycles: (first, last), end, place });
         if tape.is_full.is_some() { Err(Error::Pause) } else { ended }
     }

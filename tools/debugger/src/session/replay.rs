@@ -233,7 +233,7 @@ impl Replay {
         let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(None) };
         let before = Moment { cycles: lane.before, ..now };
         let is_error = matches!(slice.end, End::Error(_));
-        if !is_error && (now.cycles != slice.cycles.1 || lane.position() != slice.place) {
+        if !is_error && (now.cycles != slice.cycles.1 || lane.registers() != slice.place) {
             return Err(DebugError::Diverged(format!("VM {} at {now:?}, not {:?}", slice.vm, slice.cycles)));
         }
         let left = lane.program;
@@ -255,10 +255,4 @@ fn meets(watch: &super::stops::WatchRange, address: u64, bytes: usize) -> bool {
 
 fn lost(error: Error) -> DebugError {
     DebugError::Diverged(error.to_string())
-}
-
-impl std::fmt::Debug for Replay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replay").field("now", &self.now()).finish_non_exhaustive()
-    }
 }

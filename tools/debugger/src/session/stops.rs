@@ -35,13 +35,13 @@ impl WatchRange {
         address < self.address.saturating_add(self.bytes) && self.address < address.saturating_add(bytes)
     }
 
-    fn is_hit(&self, touch: &Touch) -> bool {
-        let is_wanted = match self.access {
+    /// Whether it watches this kind of access, wherever it is.
+    fn wants(&self, touch: &Touch) -> bool {
+        match self.access {
             Access::Write => touch.writes,
             Access::Read => touch.reads,
             Access::Any => true,
-        };
-        is_wanted && self.meets(touch.address, touch.bytes.into())
+        }
     }
 }
 
@@ -68,7 +68,7 @@ pub struct Stops {
     /// Stop at an instruction outside of this range.
     within: Option<Range<u64>>,
     /// The program whose symbols the debugger has; if present, stop at others.
-    program: Option<usize>,
+    pub(crate) program: Option<usize>,
     /// Programs that caused stops, and the number of such stops since the last other one.
     seen: BTreeSet<usize>,
     changes: u32,
@@ -143,21 +143,6 @@ impl Stops {
         is_enough || self.program.is_none_or(|known| known == program)
     }
 
-    /// The program whose symbols the debugger has.
-    pub(crate) fn program(&self) -> Option<usize> {
-        self.program
-    }
-
-    /// Disables stops at programs until `put_program`.
-    pub(crate) fn take_program(&mut self) -> Option<usize> {
-        self.program.take()
-    }
-
-    /// Enables stops at programs again.
-    pub(crate) fn put_program(&mut self, program: Option<usize>) {
-        self.program = program;
-    }
-
     pub(crate) fn is_out(&self, pc: u64) -> bool {
         self.within.as_ref().is_some_and(|range| !range.contains(&pc))
     }
@@ -176,13 +161,8 @@ impl Stops {
     }
 
     fn may_hit(&self, instruction: Instruction) -> bool {
-        touched(instruction, &[0; 32]).is_some_and(|touch| {
-            self.watches.iter().any(|watch| match watch.access {
-                Access::Write => touch.writes,
-                Access::Read => touch.reads,
-                Access::Any => true,
-            })
-        })
+        touched(instruction, &[0; 32])
+            .is_some_and(|touch| self.watches.iter().any(|watch| watch.wants(&touch)))
     }
 
     /// The watch that `instruction` will hit.
@@ -191,7 +171,9 @@ impl Stops {
             return None;
         }
         let touch = touched(instruction, registers)?;
-        self.watches.iter().find(|watch| watch.is_hit(&touch)).copied()
+        let hits =
+            |watch: &&WatchRange| watch.wants(&touch) && watch.meets(touch.address, touch.bytes.into());
+        self.watches.iter().find(hits).copied()
     }
 
     /// Watches for writes, which system calls may hit, too.

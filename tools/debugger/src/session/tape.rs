@@ -9,7 +9,7 @@ use ckb_script::types::VmId;
 use ckb_vm::{Bytes, Error};
 
 use super::{
-    image::{Image, Position},
+    image::{Image, Registers},
     limits::{CHANGED_BYTES_MAX, SLICES_MAX},
 };
 
@@ -22,8 +22,15 @@ pub(crate) struct Moment {
     pub(crate) cycles: u64,
 }
 
+impl Moment {
+    /// This many cycles later.
+    pub(crate) fn after(self, cycles: u64) -> Self {
+        Self { cycles: self.cycles.saturating_add(cycles), ..self }
+    }
+}
+
 /// How a slice starts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Begin {
     /// With a new program in the VM.
     Program(Arc<Image>, usize),
@@ -47,7 +54,7 @@ pub(crate) enum End {
 }
 
 /// A period in which one VM ran.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Slice {
     pub(crate) vm: VmId,
     pub(crate) begin: Begin,
@@ -57,7 +64,7 @@ pub(crate) struct Slice {
     pub(crate) cycles: (u64, u64),
     pub(crate) end: End,
     /// The VM's state at its end.
-    pub(crate) place: Position,
+    pub(crate) place: Registers,
 }
 
 /// Memory that the answer to a system call writes.
@@ -69,7 +76,7 @@ pub(crate) enum Written {
     Counted(u64, u64, u64, u64),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Recorded {
     pub(crate) slices: Vec<Slice>,
     /// All loaded programs, each once.
@@ -84,7 +91,7 @@ pub(crate) struct Recorded {
 }
 
 /// The tape, shared by all machines of a scheduler.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Tape(Arc<Mutex<Recorded>>);
 
 impl Tape {

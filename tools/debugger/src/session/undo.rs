@@ -4,12 +4,12 @@
 use antares_vm::{Steppable, Touch};
 use ckb_vm::{CoreMachine as _, SupportMachine as _};
 
-use super::{image::Position, tape::Moment};
+use super::{image::Registers, tape::Moment};
 
 /// The changes of one instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undo {
-    place: Position,
+    place: Registers,
     cycles: u64,
     reservation: u64,
     written: Option<(usize, usize, [u8; 8])>,
@@ -35,7 +35,7 @@ impl Undo {
             Some((address, bytes, old))
         });
         let reservation = core.load_reservation_address;
-        Self { place: Position::of(core), cycles, reservation, written, before }
+        Self { place: Registers::of(core), cycles, reservation, written, before }
     }
 
     /// Undoes the instruction.
@@ -44,7 +44,7 @@ impl Undo {
         vm.inner_mut().update_pc(self.place.pc);
         vm.inner_mut().commit_pc();
         let core = vm.inner_mut();
-        core.registers = self.place.registers;
+        core.registers = self.place.general;
         core.load_reservation_address = self.reservation;
         if let Some((address, bytes, old)) = &self.written
             && let Some(memory) = core.memory.get_mut(*address..address + bytes)

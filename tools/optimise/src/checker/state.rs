@@ -42,7 +42,7 @@ pub(crate) fn shape(op: Op) -> Option<Shape> {
 }
 
 /// Whether the operands commute.
-fn is_commutative(op: Op) -> bool {
+pub(crate) fn is_commutative(op: Op) -> bool {
     use Op::*;
     matches!(op, Add | Addw | And | Or | Xor | Xnor | Mul | Mulw | Mulh | Mulhu | Max | Maxu | Min | Minu)
 }

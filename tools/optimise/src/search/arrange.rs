@@ -4,9 +4,10 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
     cost::Fusions,
-    encode::{Form, Line, is_commutative, short},
+    encode::{Form, Line, short},
     values::{Val, Values},
 };
+use crate::checker::state::is_commutative;
 
 /// Registers available in addition to a value's own, those of short instructions first. Excludes those of the
 /// stack, the thread and the globals.

@@ -96,12 +96,6 @@ fn expanded(op: Op, imm: i64) -> Option<u32> {
     })
 }
 
-/// Whether the operands commute.
-pub(crate) fn is_commutative(op: Op) -> bool {
-    use Op::{Add, Addw, And, Max, Maxu, Min, Minu, Mul, Mulh, Mulhu, Mulw, Or, Xnor, Xor};
-    matches!(op, Add | Addw | And | Or | Xor | Xnor | Mul | Mulh | Mulhu | Mulw | Min | Minu | Max | Maxu)
-}
-
 /// The lower bits of `imm`, as encoded.
 fn low(imm: i64, bits: u32) -> u32 {
     u32::try_from(imm.cast_unsigned() & ((1 << bits) - 1)).unwrap_or(0)

@@ -10,7 +10,7 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError,
+    Result,
     emit::{
         function::{FunctionEmitter, SharedSwitch},
         operations::predicate,
@@ -22,7 +22,7 @@ use crate::{
 const TABLE_ENTRIES_MIN: usize = 8;
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
-    pub(crate) fn terminator(&self, block: &Block, values: &[IntValue<'c>]) -> Result<(), CodegenError> {
+    pub(crate) fn terminator(&self, block: &Block, values: &[IntValue<'c>]) -> Result {
         let value = |value: Value| values[value.0 as usize];
         match &block.terminator {
             Terminator::Jump(to) => self.jump(*to),
@@ -38,7 +38,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 builder.build_conditional_branch(is_taken, self.target(*taken), self.target(*otherwise))?;
                 Ok(())
             }
-            Terminator::Call { callee, to } if self.emitter.returns_again(*callee) => {
+            Terminator::Call { callee, to } if self.emitter.ir.returns_again(*callee) => {
                 self.call_again(*callee, block)?;
                 self.jump(*to)
             }
@@ -99,7 +99,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         self.blocks[id.0 as usize]
     }
 
-    fn jump(&self, to: BlockId) -> Result<(), CodegenError> {
+    fn jump(&self, to: BlockId) -> Result {
         self.emitter.builder.build_unconditional_branch(self.target(to))?;
         Ok(())
     }
@@ -112,7 +112,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         target: IntValue<'c>,
         candidates: &[(GuestAddr, BlockId)],
         (may_call, link): (bool, Option<IntValue<'c>>),
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
         let kind = (may_call, link.is_some());
         let is_same = |known: &&SharedSwitch| known.kind == kind && known.candidates == candidates;
@@ -149,11 +149,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Tail-calls the function at a guest address, which returns to `link`.
-    fn tail_call_indirect(
-        &self,
-        target: IntValue<'c>,
-        link: Option<IntValue<'c>>,
-    ) -> Result<(), CodegenError> {
+    fn tail_call_indirect(&self, target: IntValue<'c>, link: Option<IntValue<'c>>) -> Result {
         self.call_indirect(target, self.ir.results)?;
         self.expect_own_link(link)?;
         self.give_back()
@@ -167,7 +163,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         register: Option<(IntValue<'c>, u64)>,
         table: &JumpTable,
         candidates: &[(GuestAddr, BlockId)],
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let (emitter, i64) = (self.emitter, self.emitter.i64);
         let elsewhere = emitter.context.append_basic_block(self.value, "elsewhere");
         if let Some((register, number)) = register {
@@ -195,7 +191,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         target: IntValue<'c>,
         candidates: &[(GuestAddr, BlockId)],
         other: BasicBlock<'c>,
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let (i64, builder) = (self.emitter.i64, &self.emitter.builder);
         let low = candidates.iter().map(|(pc, _)| pc.0).min().unwrap_or(0);
         let is_table = candidates.len() >= TABLE_ENTRIES_MIN;
@@ -215,12 +211,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     /// Calls a function and takes its results. Afterwards `sp` must match `sp_after`. The last call becomes a
     /// jump if these are the caller's results and nothing else remains to do.
-    pub(crate) fn call(
-        &self,
-        callee: FunctionId,
-        sp_after: SpAfter,
-        is_last: bool,
-    ) -> Result<(), CodegenError> {
+    pub(crate) fn call(&self, callee: FunctionId, sp_after: SpAfter, is_last: bool) -> Result {
         let signature = self.emitter.signature(callee);
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![self.base.into(), self.cycles_left()?.into()];
         for register in &signature.params {
@@ -243,7 +234,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     /// Calls the function at a guest address through the state. Afterwards the registers in `live` are
     /// current.
-    fn call_indirect(&self, target: IntValue<'c>, live: RegSet) -> Result<(), CodegenError> {
+    fn call_indirect(&self, target: IntValue<'c>, live: RegSet) -> Result {
         let emitter = self.emitter;
         let module = emitter.ir;
         let reloads = module.indirect_changes.and(live).without(Reg::SP);
@@ -267,23 +258,19 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Bails out unless both are equal.
-    fn expect(&self, found: IntValue<'c>, expected: IntValue<'c>) -> Result<(), CodegenError> {
+    fn expect(&self, found: IntValue<'c>, expected: IntValue<'c>) -> Result {
         let differs = self.emitter.builder.build_int_compare(IntPredicate::NE, found, expected, "differs")?;
         self.emitter.bail_out_if(self.value, differs, BailoutReason::UnknownTarget)
     }
 
-    fn expect_own_link(&self, link: Option<IntValue<'c>>) -> Result<(), CodegenError> {
+    fn expect_own_link(&self, link: Option<IntValue<'c>>) -> Result {
         match (link, self.own_link) {
             (Some(link), Some(own)) => self.expect(link, own),
             _ => Ok(()),
         }
     }
 
-    fn give_control_back(
-        &self,
-        link: Option<IntValue<'c>>,
-        locals: &[(GuestAddr, BlockId)],
-    ) -> Result<(), CodegenError> {
+    fn give_control_back(&self, link: Option<IntValue<'c>>, locals: &[(GuestAddr, BlockId)]) -> Result {
         if let (Some(link), Some(own), true, true) =
             (link, self.own_link, locals.is_empty(), self.returns_far())
         {
@@ -317,7 +304,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Returns to the host caller with the results.
-    fn give_back(&self) -> Result<(), CodegenError> {
+    fn give_back(&self) -> Result {
         self.unmark()?;
         let signature = self.emitter.signature(self.ir.id);
         signature.overflow.iter().try_for_each(|register| self.spill(*register))?;
@@ -330,7 +317,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// A syscall: spills the registers that it may read, and reloads those that it changes.
-    fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
+    fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result {
         let emitter = self.emitter;
         uses.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;

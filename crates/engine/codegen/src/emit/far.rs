@@ -7,7 +7,7 @@
 //! them.
 
 use antares_abi::BailoutReason;
-use antares_ir::{Block, Returns, SpAfter, Terminator};
+use antares_ir::{Block, Returns, SpAfter};
 use antares_program::{FunctionId, Reg};
 use inkwell::{
     IntPredicate,
@@ -17,25 +17,18 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError,
+    Result,
     emit::{Emitter, function::FunctionEmitter, state::Field},
 };
 
 impl<'c> Emitter<'c, '_> {
-    /// Whether calls of a function may return more than once.
-    pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
-        let callee = &self.ir.functions[callee.0 as usize];
-        // Other libraries do not know which registers are read after such a call.
-        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !self.ir.is_open
-    }
-
     /// Calls a function of the host.
     fn call_host(
         &self,
         base: PointerValue<'c>,
         function: Field,
         arguments: &[IntValue<'c>],
-    ) -> Result<CallSiteValue<'c>, CodegenError> {
+    ) -> Result<CallSiteValue<'c>> {
         let mut kinds: Vec<BasicMetadataTypeEnum> = vec![self.ptr.into()];
         kinds.extend(arguments.iter().map(|_| BasicMetadataTypeEnum::from(self.i64)));
         let kind = self.i64.fn_type(&kinds, false);
@@ -50,16 +43,8 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
-    /// Whether the function marks its frame.
-    fn has_marks(&self) -> bool {
-        self.ir.blocks.iter().any(|block| match block.terminator {
-            Terminator::Call { callee, .. } => self.emitter.returns_again(callee),
-            _ => false,
-        })
-    }
-
     /// Calls `callee`, which may return more than once.
-    pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result<(), CodegenError> {
+    pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result {
         let emitter = self.emitter;
         let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else {
             return self.call(callee, SpAfter::Same, false);
@@ -88,8 +73,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Removes the frame's marks before the function ends.
-    pub(crate) fn unmark(&self) -> Result<(), CodegenError> {
-        if self.has_marks() {
+    pub(crate) fn unmark(&self) -> Result {
+        if self.emitter.ir.has_marks(self.ir) {
             self.emitter.call_host(self.base, Field::UNMARK, &[])?;
         }
         Ok(())
@@ -101,7 +86,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Resumes at `target`, if a marked frame waits there. Ends the block.
-    pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result {
         let emitter = self.emitter;
         self.ir.results.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;

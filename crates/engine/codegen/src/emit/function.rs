@@ -13,7 +13,7 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError,
+    Result,
     emit::{
         Emitter, OWN_SWITCHES_MAX, current::Current, memory::Address, memory_resident::memory_resident,
         ordered::ordered_stores, signature::arguments, state::Field,
@@ -64,7 +64,7 @@ pub(crate) struct SharedSwitch<'c> {
     pub(crate) block: BasicBlock<'c>,
 }
 
-pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
+pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result {
     let scope = emitter.enter_scope(emitter.function(ir.id), ir);
     let mut function = FunctionEmitter::new(emitter, ir, scope)?;
     function.entry()?;
@@ -152,11 +152,7 @@ impl Cuts {
 }
 
 impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
-    fn new(
-        emitter: &'e Emitter<'c, 'm>,
-        ir: &'e ir::Function,
-        scope: DISubprogram<'c>,
-    ) -> Result<Self, CodegenError> {
+    fn new(emitter: &'e Emitter<'c, 'm>, ir: &'e ir::Function, scope: DISubprogram<'c>) -> Result<Self> {
         let value = emitter.function(ir.id);
         emitter.builder.position_at_end(emitter.context.append_basic_block(value, "entry"));
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
@@ -204,7 +200,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         })
     }
 
-    fn entry(&mut self) -> Result<(), CodegenError> {
+    fn entry(&mut self) -> Result {
         let mut params = self.value.get_param_iter().skip(1);
         if let Some(left) = params.next() {
             self.emitter.builder.build_store(self.left, left)?;
@@ -219,7 +215,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         signature.in_state.iter().try_for_each(|register| self.reload(*register))?;
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
-            self.emitter.check_frame(self.value, sp, low)?;
+            let bounds = self.emitter.ir.frame_bounds();
+            self.emitter.check_between(self.value, bounds, sp, (low, 0))?;
         }
         self.emitter.builder.build_unconditional_branch(self.blocks[0])?;
         Ok(())
@@ -232,21 +229,21 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     }
 
     /// Spills `register` to the state, unless the state holds it.
-    pub(crate) fn spill(&self, register: Reg) -> Result<(), CodegenError> {
+    pub(crate) fn spill(&self, register: Reg) -> Result {
         if self.moves(register) && !self.current.has(register) {
             self.emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
         }
         Ok(())
     }
 
-    pub(crate) fn reload(&self, register: Reg) -> Result<(), CodegenError> {
+    pub(crate) fn reload(&self, register: Reg) -> Result {
         if self.moves(register) {
             self.set(register, self.emitter.read_state(self.base, Field::register(register))?)?;
         }
         Ok(())
     }
 
-    pub(crate) fn get(&self, register: Reg) -> Result<IntValue<'c>, CodegenError> {
+    pub(crate) fn get(&self, register: Reg) -> Result<IntValue<'c>> {
         match self.slots[register.index()] {
             Some(slot) => {
                 let value = self.emitter.builder.build_load(self.emitter.i64, slot, &register.to_string())?;
@@ -256,31 +253,31 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         }
     }
 
-    pub(crate) fn set(&self, register: Reg, value: IntValue<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn set(&self, register: Reg, value: IntValue<'c>) -> Result {
         if let Some(slot) = self.slots[register.index()] {
             self.emitter.builder.build_store(slot, value)?;
         }
         Ok(())
     }
 
-    pub(crate) fn cycles_left(&self) -> Result<IntValue<'c>, CodegenError> {
+    pub(crate) fn cycles_left(&self) -> Result<IntValue<'c>> {
         Ok(self.emitter.builder.build_load(self.emitter.i64, self.left, "left")?.into_int_value())
     }
 
-    pub(crate) fn set_cycles_left(&self, left: IntValue<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn set_cycles_left(&self, left: IntValue<'c>) -> Result {
         self.emitter.builder.build_store(self.left, left)?;
         Ok(())
     }
 
     /// Subtracts `cycles` from the cycles left, and returns the rest.
-    fn use_up(&self, cycles: IntValue<'c>) -> Result<IntValue<'c>, CodegenError> {
+    fn use_up(&self, cycles: IntValue<'c>) -> Result<IntValue<'c>> {
         let left = self.emitter.builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
         self.set_cycles_left(left)?;
         Ok(left)
     }
 
     /// Emits everything but the terminator. Returns the values of the operations.
-    fn block(&self, index: usize, block: &ir::Block) -> Result<Vec<IntValue<'c>>, CodegenError> {
+    fn block(&self, index: usize, block: &ir::Block) -> Result<Vec<IntValue<'c>>> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
@@ -319,7 +316,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     }
 
     /// Charges the block's cycles, or defers the charge.
-    fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
+    fn charge(&self, block: &ir::Block) -> Result {
         let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
         let Some(cycles) = block.charged() else {
             let cycles = i64.const_int(block.cycles, false);
@@ -344,7 +341,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     }
 
     /// Polls the cycle limit: calls the meter if no cycles are left.
-    fn poll(&self, left: IntValue<'c>, pc: GuestAddr) -> Result<(), CodegenError> {
+    fn poll(&self, left: IntValue<'c>, pc: GuestAddr) -> Result {
         let builder = &self.emitter.builder;
         let is_over =
             builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;
@@ -364,7 +361,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         op: &Op,
         values: &[IntValue<'c>],
         proved: &[(ir::Value, Range<i64>)],
-    ) -> Result<IntValue<'c>, CodegenError> {
+    ) -> Result<IntValue<'c>> {
         let emitter = self.emitter;
         let value = |value: ir::Value| values[value.0 as usize];
         match *op {

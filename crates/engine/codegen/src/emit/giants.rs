@@ -3,7 +3,7 @@
 
 use antares_ir::{Function, Module};
 
-use crate::{CodegenError, emit::inlining::loops};
+use crate::{CodegenError, Result, emit::inlining::loops};
 
 /// Maximum blocks of an optimized function.
 pub const OPTIMIZED_BLOCKS_MAX: usize = 4000;
@@ -29,7 +29,7 @@ pub(crate) fn is_giant(function: &Function) -> bool {
 }
 
 /// Refuses modules that would take too much memory.
-pub(crate) fn check(module: &Module) -> Result<(), CodegenError> {
+pub(crate) fn check(module: &Module) -> Result {
     let giants = module.functions.iter().filter(|function| is_giant(function));
     match giants.map(Function::operations).sum() {
         0..=GIANT_OPERATIONS_MAX => Ok(()),

@@ -1,7 +1,7 @@
 //! Guest memory: address checks, loads, stores.
 
 use antares_abi::BailoutReason;
-use antares_ir::{Access, Width};
+use antares_ir::{Width, span};
 use inkwell::{
     IntPredicate,
     types::{AsTypeRef, IntType},
@@ -9,7 +9,7 @@ use inkwell::{
 };
 use llvm_sys::{LLVMGEPFlagNUSW, core::LLVMBuildGEPWithNoWrapFlags};
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{Result, emit::Emitter};
 
 /// The address of a guest access.
 #[derive(Clone, Copy)]
@@ -30,33 +30,19 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Checks a stack frame for loads and stores, once at function entry.
-    pub(crate) fn check_frame(
-        &self,
-        function: FunctionValue<'c>,
-        sp: IntValue<'c>,
-        low: i64,
-    ) -> Result<(), CodegenError> {
-        let (start, end) = self.ir.bounds(Access::Write);
-        let end = end.min(self.ir.bounds(Access::Read).1);
-        self.check_between(function, (start, end), sp, (low, 0))
-    }
-
     /// Bails out unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
     pub(crate) fn check_between(
         &self,
         function: FunctionValue<'c>,
-        (start, end): (u64, u64),
+        bounds: (u64, u64),
         base: IntValue<'c>,
         (low, high): (i64, i64),
-    ) -> Result<(), CodegenError> {
-        let span = high.wrapping_sub(low).cast_unsigned();
-        let Some(room) = end.checked_sub(start).and_then(|bytes| bytes.checked_sub(span)) else {
+    ) -> Result {
+        let Some((offset, room)) = span(bounds, low, high) else {
             let always = self.context.bool_type().const_int(1, false);
             return self.bail_out_if(function, always, BailoutReason::BadAddress);
         };
-        let offset = self.number(low.wrapping_sub_unsigned(start));
-        let distance = self.builder.build_int_add(base, offset, "distance")?;
+        let distance = self.builder.build_int_add(base, self.number(offset), "distance")?;
         let room = self.i64.const_int(room, false);
         let is_bad = self.builder.build_int_compare(IntPredicate::UGT, distance, room, "is_bad")?;
         self.bail_out_if(function, is_bad, BailoutReason::BadAddress)
@@ -66,7 +52,7 @@ impl<'c> Emitter<'c, '_> {
         &self,
         memory: PointerValue<'c>,
         Address { base, offset, is_proved }: Address<'c>,
-    ) -> Result<PointerValue<'c>, CodegenError> {
+    ) -> Result<PointerValue<'c>> {
         let i8 = self.context.i8_type();
         if is_proved {
             let index = self.builder.build_int_add(base, self.number(offset), "index")?;
@@ -105,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
         memory: PointerValue<'c>,
         (width, is_signed): (Width, bool),
         address: Address<'c>,
-    ) -> Result<IntValue<'c>, CodegenError> {
+    ) -> Result<IntValue<'c>> {
         let address = self.host_address(memory, address)?;
         let value = self.builder.build_load(self.width(width), address, "loaded")?.into_int_value();
         unaligned(value.as_instruction());
@@ -121,7 +107,7 @@ impl<'c> Emitter<'c, '_> {
         (width, is_kept): (Width, bool),
         address: Address<'c>,
         value: IntValue<'c>,
-    ) -> Result<(), CodegenError> {
+    ) -> Result {
         let address = self.host_address(memory, address)?;
         let value = match width {
             Width::Double => value,

@@ -8,7 +8,7 @@ use inkwell::{
     values::{BasicMetadataValueEnum, IntValue},
 };
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{CodegenError, Result, emit::Emitter};
 
 pub(crate) fn predicate(op: BinaryOp) -> Option<IntPredicate> {
     Some(match op {
@@ -22,7 +22,7 @@ pub(crate) fn predicate(op: BinaryOp) -> Option<IntPredicate> {
     })
 }
 
-type Emitted<'c> = Result<IntValue<'c>, CodegenError>;
+type Emitted<'c> = Result<IntValue<'c>>;
 
 impl<'c> Emitter<'c, '_> {
     pub(crate) fn binary(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
@@ -163,11 +163,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(b.build_int_mul(ones, self.number(255), "")?)
     }
 
-    fn carryless_product(
-        &self,
-        x: IntValue<'c>,
-        y: IntValue<'c>,
-    ) -> Result<(IntValue<'c>, IntValue<'c>), CodegenError> {
+    fn carryless_product(&self, x: IntValue<'c>, y: IntValue<'c>) -> Result<(IntValue<'c>, IntValue<'c>)> {
         let call = self.builder.build_call(self.carryless, &[x.into(), y.into()], "")?;
         self.set_up_call(call, 2);
         match self.fields(call, "")?[..] {

@@ -6,7 +6,7 @@ use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_program::Reg;
 use inkwell::values::{IntValue, PointerValue};
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{Result, emit::Emitter};
 
 /// A field of [`State`] or [`HostTable`], by its distance from base.
 #[derive(Clone, Copy)]
@@ -33,31 +33,18 @@ impl Field {
 }
 
 impl<'c> Emitter<'c, '_> {
-    pub(crate) fn field(
-        &self,
-        base: PointerValue<'c>,
-        field: Field,
-    ) -> Result<PointerValue<'c>, CodegenError> {
+    pub(crate) fn field(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>> {
         let offset = self.i64.const_int(field.0 as u64, false);
         // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps for all operands.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
     }
 
-    pub(crate) fn read_state(
-        &self,
-        base: PointerValue<'c>,
-        field: Field,
-    ) -> Result<IntValue<'c>, CodegenError> {
+    pub(crate) fn read_state(&self, base: PointerValue<'c>, field: Field) -> Result<IntValue<'c>> {
         let field = self.field(base, field)?;
         Ok(self.builder.build_load(self.i64, field, "state")?.into_int_value())
     }
 
-    pub(crate) fn write_state(
-        &self,
-        base: PointerValue<'c>,
-        field: Field,
-        value: IntValue<'c>,
-    ) -> Result<(), CodegenError> {
+    pub(crate) fn write_state(&self, base: PointerValue<'c>, field: Field, value: IntValue<'c>) -> Result {
         let field = self.field(base, field)?;
         self.builder.build_store(field, value)?;
         Ok(())

@@ -12,7 +12,7 @@ use inkwell::{
 };
 
 use crate::{
-    CodegenError,
+    Result,
     emit::{Emitter, Tables, state::Field, symbol},
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const THUNK: &str = "thunk";
 
 impl<'c> Emitter<'c, '_> {
-    pub(crate) fn stubs(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn stubs(&self, tables: &Tables<'c>) -> Result {
         self.define_ecall()?;
         self.define_resolve()?;
         self.define_dispatch(tables)?;
@@ -39,7 +39,7 @@ impl<'c> Emitter<'c, '_> {
     /// Calls the host for a syscall. The host itself bails out if necessary. Only this function and
     /// [`Self::define_resolve`] call by the C convention: a guest function that did would have to save vector
     /// registers at its entry.
-    fn define_ecall(&self) -> Result<(), CodegenError> {
+    fn define_ecall(&self) -> Result {
         let function = self.ecall;
         let base = self.base_of(function);
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
@@ -51,7 +51,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Calls another library's thunk for a guest address; if there is none, the host bails out.
-    fn define_resolve(&self) -> Result<(), CodegenError> {
+    fn define_resolve(&self) -> Result {
         let function = self.resolve;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
@@ -60,6 +60,11 @@ impl<'c> Emitter<'c, '_> {
         let thunk = self.builder.build_indirect_call(kind, host, &[base.into(), target.into()], "thunk")?;
         let thunk = thunk.try_as_basic_value().basic().map_or(self.i64.const_zero(), |v| v.into_int_value());
         let thunk = self.builder.build_int_to_ptr(thunk, self.ptr, "thunk")?;
+        self.call_thunk(base, thunk)
+    }
+
+    /// Calls a thunk, and returns.
+    fn call_thunk(&self, base: PointerValue<'c>, thunk: PointerValue<'c>) -> Result {
         let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
         let call = self.builder.build_indirect_call(kind, thunk, &[base.into()], "")?;
         self.set_up_call(call, 1);
@@ -67,7 +72,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    fn read_pointer(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>, CodegenError> {
+    fn read_pointer(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>> {
         let address = self.read_state(base, field)?;
         Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
     }
@@ -80,7 +85,7 @@ impl<'c> Emitter<'c, '_> {
         base: PointerValue<'c>,
         left: IntValue<'c>,
         pc: antares_program::GuestAddr,
-    ) -> Result<IntValue<'c>, CodegenError> {
+    ) -> Result<IntValue<'c>> {
         let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
         let code = format!("callq *{}($1)\n{{disp32}} nopl {}($1,$0)", Field::METER.0, pc.0);
         let constraints = "=r,r,0,~{flags}".to_owned();
@@ -96,7 +101,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Calls the thunk for a guest address. If there is none, bails out, or requests another library's from
     /// the host.
-    fn define_dispatch(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
+    fn define_dispatch(&self, tables: &Tables<'c>) -> Result {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
@@ -126,21 +131,17 @@ impl<'c> Emitter<'c, '_> {
         let offset = self.builder.build_int_s_extend(offset, self.i64, "")?;
         // SAFETY: plain address arithmetic; the table holds distances to thunks.
         let thunk = unsafe { self.builder.build_gep(self.context.i8_type(), table, &[offset], "thunk")? };
-        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
-        let call = self.builder.build_indirect_call(kind, thunk, &[base.into()], "")?;
-        self.set_up_call(call, 1);
-        self.builder.build_return(None)?;
-        Ok(())
+        self.call_thunk(base, thunk)
     }
 
     /// Divides `value` by a power of two.
-    fn divide(&self, value: IntValue<'c>, by: u64, name: &str) -> Result<IntValue<'c>, CodegenError> {
+    fn divide(&self, value: IntValue<'c>, by: u64, name: &str) -> Result<IntValue<'c>> {
         let bits = self.number(i64::from(by.trailing_zeros()));
         Ok(self.builder.build_right_shift(value, bits, false, name)?)
     }
 
     /// The block of `function` (the dispatcher) for addresses without a thunk.
-    fn unknown_target(&self, function: FunctionValue<'c>) -> Result<BasicBlock<'c>, CodegenError> {
+    fn unknown_target(&self, function: FunctionValue<'c>) -> Result<BasicBlock<'c>> {
         let here = self.builder.get_insert_block();
         let unknown = self.context.append_basic_block(function, "unknown");
         self.builder.position_at_end(unknown);
@@ -159,12 +160,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Branches to `cold` if `is_odd`; otherwise continues in a new block of `function`.
-    fn go_if(
-        &self,
-        function: FunctionValue<'c>,
-        is_odd: IntValue<'c>,
-        cold: BasicBlock<'c>,
-    ) -> Result<(), CodegenError> {
+    fn go_if(&self, function: FunctionValue<'c>, is_odd: IntValue<'c>, cold: BasicBlock<'c>) -> Result {
         let on = self.context.append_basic_block(function, "on");
         self.branch_rarely(is_odd, cold, on)?;
         self.builder.position_at_end(on);
@@ -177,7 +173,7 @@ impl<'c> Emitter<'c, '_> {
     /// The link register, and a restored `sp`, are no results; but a callee that wrote registers to the state
     /// has left its own there. After a function that the host may enter in the middle of a run, the state is
     /// complete again.
-    pub(crate) fn thunk(&self, function: &ir::Function) -> Result<(), CodegenError> {
+    pub(crate) fn thunk(&self, function: &ir::Function) -> Result {
         let thunk = self.declare_thunk(function);
         let base = self.base_of(thunk);
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
@@ -232,7 +228,7 @@ impl<'c> Emitter<'c, '_> {
         id: antares_program::FunctionId,
         arguments: &[BasicMetadataValueEnum<'c>],
         is_last: bool,
-    ) -> Result<Vec<IntValue<'c>>, CodegenError> {
+    ) -> Result<Vec<IntValue<'c>>> {
         let call = self.builder.build_call(self.function(id), arguments, "call")?;
         call.set_tail_call(is_last);
         self.set_up_call(call, u32::try_from(arguments.len()).expect("there are 32 registers"));
@@ -240,11 +236,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The numbers that a call returns.
-    pub(crate) fn fields(
-        &self,
-        call: CallSiteValue<'c>,
-        name: &str,
-    ) -> Result<Vec<IntValue<'c>>, CodegenError> {
+    pub(crate) fn fields(&self, call: CallSiteValue<'c>, name: &str) -> Result<Vec<IntValue<'c>>> {
         let Some(aggregate) = call.try_as_basic_value().basic() else { return Ok(Vec::new()) };
         let aggregate = aggregate.into_struct_value();
         let field = |index| Ok(self.builder.build_extract_value(aggregate, index, name)?.into_int_value());
@@ -252,7 +244,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Both halves of the carry-less product, bit by bit.
-    fn define_carryless(&self) -> Result<(), CodegenError> {
+    fn define_carryless(&self) -> Result {
         let function = self.carryless;
         let i128 = self.context.i128_type();
         let (x, y) = (self.int_param(function, 0), self.int_param(function, 1));

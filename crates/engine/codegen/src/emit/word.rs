@@ -4,7 +4,7 @@
 use antares_ir::{BinaryOp, Block, Op, UnaryOp, Value};
 use inkwell::values::IntValue;
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{Result, emit::Emitter};
 
 /// An operation whose low 32 bits depend only on those of its operands.
 struct Word {
@@ -44,7 +44,7 @@ impl<'c> Emitter<'c, '_> {
         block: &Block,
         value: Value,
         values: &[IntValue<'c>],
-    ) -> Result<Option<IntValue<'c>>, CodegenError> {
+    ) -> Result<Option<IntValue<'c>>> {
         let Some(Word { op, x, y }) = word_of(block, value) else { return Ok(None) };
         let (b, i32) = (&self.builder, self.context.i32_type());
         let x = b.build_int_truncate(values[x.0 as usize], i32, "")?;

@@ -12,14 +12,7 @@ use super::{
 const NEWER_FUSIONS: u32 = 2;
 
 /// All pairs that the decoder would fuse if they were adjacent.
-pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
-    if !code.has_mop {
-        return Vec::new();
-    }
-    code.program.functions.iter().flat_map(|function| of_function(code, function)).collect()
-}
-
-fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
+pub(crate) fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
     let mut found = Vec::new();
     for (rule, why, advice) in [
         (

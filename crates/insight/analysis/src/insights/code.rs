@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
-use antares_profile::{Frame, Value};
+use antares_abi::{CompileLimits, Hints, Isa};
+use antares_profile::Value;
 use antares_profile_view::{Symbols, View};
-use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, read, recover};
+use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, recover};
 
 use super::{Finding, Rule};
 
@@ -55,28 +55,18 @@ impl<'a> Code<'a> {
     /// The code of one of the view's programs, if its ELF is available and valid.
     pub(crate) fn of(view: &'a View<'_>, program: u32) -> Option<Self> {
         let known = view.profile().programs().get(program as usize)?;
-        let elf = view.programs().elf(&known.elf?)?;
-        let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
-        let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
+        let image = view.programs().image(known)?;
         let mut code = recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()?;
         // Functions overlap where one returns by both ra and t0, or an address inside of it is taken.
         let mut seen = HashSet::new();
         for block in code.functions.iter_mut().flat_map(|function| &mut function.blocks) {
             block.instructions.retain(|(pc, _)| seen.insert(*pc));
         }
-        let mut costs: BTreeMap<u64, Value> = BTreeMap::new();
-        for node in view.profile().nodes() {
-            if let Frame::Code { program: own, pc } = node.frame
-                && own.0 == program
-            {
-                let cost = costs.entry(pc).or_default();
-                *cost = cost.plus(node.value);
-            }
-        }
+        let costs = view.profile().costs().swap_remove(program as usize);
         let symbols = view.symbols(program)?;
         let is_bignum = |name: &str| name.starts_with("mbedtls_mpi_") || name == "mpi_mul_hlp";
         let is_mbedtls = symbols.functions().any(|(_, _, name)| is_bignum(name));
-        let (has_b, has_mop) = (options.isa.has(Isa::B), options.isa.has(Isa::MOP));
+        let [has_b, has_mop] = [Isa::B, Isa::MOP].map(|extension| Isa(known.isa).has(extension));
         Some(Self { program: code, symbols, has_b, has_mop, vm_version: known.vm_version, is_mbedtls, costs })
     }
 
@@ -177,16 +167,7 @@ pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
 }
 
 pub(crate) fn writes(instruction: &Instruction, register: Reg) -> bool {
-    let is_fused = matches!(
-        instruction.op,
-        Op::WideMul
-            | Op::WideMulu
-            | Op::WideMulsu
-            | Op::WideDiv
-            | Op::WideDivu
-            | Op::Adcs
-            | Op::Sbbs
-            | Op::Add3c
-    );
+    let is_fused =
+        instruction.is_fused() && !matches!(instruction.op, Op::Adc | Op::Sbb | Op::Add3a | Op::Add3b);
     instruction.rd == register || is_fused && instruction.rs3 == register
 }

@@ -36,16 +36,8 @@ fn rule(first: Op, second: Op) -> Option<Rule> {
     }
 }
 
-/// All pairs that the decoder would fuse in another order or place.
-pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
-    if !code.has_mop {
-        return Vec::new();
-    }
-    code.program.functions.iter().flat_map(|function| of_function(code, function)).collect()
-}
-
-/// At most one finding per rule for a function.
-fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
+/// All pairs that the decoder would fuse in another order or place; at most one finding per rule for a function.
+pub(crate) fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
     let mut found = Vec::new();
     for rule in [Rule::UnfusedWideMultiply, Rule::UnfusedDivision] {
         let (mut cycles, mut first, mut obstacles) = (0_u64, None, [0_u64; 3]);

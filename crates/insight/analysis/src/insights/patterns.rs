@@ -15,14 +15,11 @@ const INLINABLE_MAX: usize = 8;
 const CALLS_MIN: u64 = 16;
 
 /// All findings outside and inside of loops.
-pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
-    let mut all = Vec::new();
-    for function in &code.program.functions {
-        all.extend(constant_divisions(code, function));
-        all.extend(missing_b(code, function));
-        all.extend(inlinable(code, function));
-    }
-    all
+pub(crate) fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
+    let mut found = constant_divisions(code, function);
+    found.extend(missing_b(code, function));
+    found.extend(inlinable(code, function));
+    found
 }
 
 /// The constant in `register` before the instruction at `index` of a block, if the same block loads it.

@@ -2,13 +2,15 @@
 
 use antares_abi::{CompileLimits, CompileOptions, Isa};
 use antares_program::Image;
-use object::{Object as _, ObjectSymbol as _, read::elf::ElfFile64};
+use object::{
+    LittleEndian, Object as _, ObjectSymbol as _,
+    elf::{FileHeader64, PT_LOAD, ProgramHeader64},
+    read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _},
+};
 
 /// Bytes of a 64-bit ELF header, and of each of its program headers.
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
-/// Type of the program headers of loaded segments.
-const LOAD: u32 = 1;
 
 /// A smaller script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,45 +107,33 @@ fn differing(before: &[Option<Image>; 3], after: &[Option<Image>; 3]) -> Option<
     Some(most)
 }
 
-fn number<const N: usize>(elf: &[u8], at: usize) -> Option<u64> {
-    let bytes = elf.get(at..at.checked_add(N)?)?;
-    Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
-}
-
 struct Load {
     header: usize,
     offset: usize,
     bytes: usize,
 }
 
-/// The loaded segments with their bytes in the file.
-fn loads(elf: &[u8]) -> Option<Vec<Load>> {
-    let place = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
-    let (table, size) = (place(number::<8>(elf, 32))?, place(number::<2>(elf, 54))?);
-    let count = place(number::<2>(elf, 56))?;
-    if size != PROGRAM_HEADER {
-        return None;
-    }
+/// The loaded segments with their bytes in the file, and the end of the table of all segments.
+fn loads(elf: &[u8]) -> Option<(Vec<Load>, usize)> {
+    let header = FileHeader64::<LittleEndian>::parse(elf).ok()?;
+    let table = usize::try_from(header.e_phoff(LittleEndian)).ok()?;
+    let entries = header.program_headers(LittleEndian, elf).ok()?;
     let mut loads = Vec::new();
-    for index in 0..count {
-        let header = table.checked_add(index * PROGRAM_HEADER)?;
-        if number::<4>(elf, header)? != u64::from(LOAD) {
-            continue;
-        }
-        let (offset, bytes) = (place(number::<8>(elf, header + 8))?, place(number::<8>(elf, header + 32))?);
+    let is_loaded = |entry: &ProgramHeader64<LittleEndian>| entry.p_type(LittleEndian) == PT_LOAD;
+    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| is_loaded(entry)) {
+        let (offset, bytes) = entry.file_range(LittleEndian);
+        let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         elf.get(offset..offset.checked_add(bytes)?)?;
-        loads.push(Load { header, offset, bytes });
+        loads.push(Load { header: table + index * PROGRAM_HEADER, offset, bytes });
     }
-    Some(loads)
+    Some((loads, table + entries.len() * PROGRAM_HEADER))
 }
 
 /// Removes everything after the last segment.
 fn cut(elf: &[u8]) -> Result<Vec<u8>, ShrinkError> {
-    let loads = loads(elf).ok_or(ShrinkError::Headers)?;
-    let table_end =
-        number::<8>(elf, 32).unwrap_or(0) + number::<2>(elf, 56).unwrap_or(0) * PROGRAM_HEADER as u64;
+    let (loads, table_end) = loads(elf).ok_or(ShrinkError::Headers)?;
     let end = loads.iter().map(|load| load.offset + load.bytes).max().unwrap_or(0);
-    let end = end.max(usize::try_from(table_end).unwrap_or(usize::MAX)).max(HEADER);
+    let end = end.max(table_end).max(HEADER);
     let mut smaller = elf.get(..end).ok_or(ShrinkError::Headers)?.to_vec();
     without_sections(&mut smaller);
     Ok(smaller)
@@ -151,9 +141,8 @@ fn cut(elf: &[u8]) -> Result<Vec<u8>, ShrinkError> {
 
 /// Keeps only headers and segments. `None` if a segment contains the headers, which then must not change.
 fn packed(elf: &[u8]) -> Option<Vec<u8>> {
-    let loads = loads(elf)?;
-    let headers_end = number::<8>(elf, 32)? + number::<2>(elf, 56)? * PROGRAM_HEADER as u64;
-    if loads.iter().any(|load| (load.offset as u64) < headers_end) {
+    let (loads, headers_end) = loads(elf)?;
+    if loads.iter().any(|load| load.offset < headers_end) {
         return None;
     }
     let mut smaller = elf.get(..HEADER)?.to_vec();

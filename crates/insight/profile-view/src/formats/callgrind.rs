@@ -29,24 +29,22 @@ pub(crate) fn write(view: &View<'_>) -> String {
     for ((file, name), costs) in &functions {
         let _ = writeln!(text, "fl={}", named(&mut files, file));
         let _ = writeln!(text, "fn={}", named(&mut names, name));
-        let mut current = file.clone();
-        for ((pc, line_file, line), value) in &costs.own {
-            if *line_file != current {
+        let mut current = file;
+        let own = costs.own.iter().map(|(position, value)| (position, None, value));
+        let calls = costs.calls.iter();
+        let calls =
+            calls.map(|((position, callee), (count, value))| (position, Some((callee, count)), value));
+        for ((pc, line_file, line), call, value) in own.chain(calls) {
+            if line_file != current {
                 let word = if line_file == file { "fe" } else { "fi" };
                 let _ = writeln!(text, "{word}={}", named(&mut files, line_file));
-                current.clone_from(line_file);
+                current = line_file;
             }
-            let _ = writeln!(text, "{pc:#x} {line} {} {}", value.cycles, value.instructions);
-        }
-        for (((pc, line_file, line), (callee_file, callee)), (count, value)) in &costs.calls {
-            if *line_file != current {
-                let word = if line_file == file { "fe" } else { "fi" };
-                let _ = writeln!(text, "{word}={}", named(&mut files, line_file));
-                current.clone_from(line_file);
+            if let Some(((callee_file, callee), count)) = call {
+                let _ = writeln!(text, "cfi={}", named(&mut files, callee_file));
+                let _ = writeln!(text, "cfn={}", named(&mut names, callee));
+                let _ = writeln!(text, "calls={count} 0 0");
             }
-            let _ = writeln!(text, "cfi={}", named(&mut files, callee_file));
-            let _ = writeln!(text, "cfn={}", named(&mut names, callee));
-            let _ = writeln!(text, "calls={count} 0 0");
             let _ = writeln!(text, "{pc:#x} {line} {} {}", value.cycles, value.instructions);
         }
         text.push('\n');

@@ -10,7 +10,10 @@ use std::{
 
 use antares_profile::{Frame, NodeId};
 
-use crate::{Line, View, dwarf::LineRow};
+use crate::{Line, View, dwarf::row_at};
+
+/// Line table rows before an address to search for one that covers it.
+const NESTED_MAX: usize = 16;
 
 /// Line relative to the function's first line, and discriminator.
 type Offset = (u32, u32);
@@ -81,7 +84,7 @@ fn add_program(view: &View<'_>, program: u32, functions: &mut BTreeMap<String, B
     for (pc, ran) in counts {
         let locations = symbols.locate(pc);
         let Some(outermost) = locations.last() else { continue };
-        let discriminator = row_at(&rows, pc).map_or(0, |row| row.discriminator);
+        let discriminator = row_at(&rows, pc, NESTED_MAX).map_or(0, |row| row.discriminator);
         let body = functions.entry(outermost.function.clone()).or_default();
         if symbols.extent(pc).is_some_and(|(start, _)| start == pc) {
             body.head = body.head.max(ran);
@@ -110,11 +113,6 @@ fn add_program(view: &View<'_>, program: u32, functions: &mut BTreeMap<String, B
 fn offset(line: Option<&Line>, start: u32, discriminator: u32) -> Option<Offset> {
     let line = line.filter(|line| line.line > 0)?;
     Some((line.line.wrapping_sub(start) & 0xffff, discriminator))
-}
-
-fn row_at(rows: &[LineRow], pc: u64) -> Option<&LineRow> {
-    let behind = rows.partition_point(|row| row.address <= pc);
-    rows[..behind].iter().rev().take(16).find(|row| pc < row.end)
 }
 
 /// Counts executions of a program's instructions, and the functions that its calls reach.

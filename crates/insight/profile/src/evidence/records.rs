@@ -1,7 +1,9 @@
 //! The data model of evidence.
 
-use antares_abi::Sha256Digest;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+pub use crate::ProfiledProgram as Program;
 
 /// Evidence of a run, or of one script group of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,17 +20,6 @@ pub struct Evidence {
     pub codes: Vec<Code>,
     /// The last instructions, in order.
     pub steps: Vec<Step>,
-}
-
-/// A program that ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
-    /// Digest of its ELF; `None` if the ELF was never available as a whole.
-    pub elf: Option<Sha256Digest>,
-    /// VM version.
-    pub vm_version: u32,
-    /// ISA flags.
-    pub isa: u8,
 }
 
 /// Code that a script loaded with `load_cell_data_as_code`.
@@ -94,7 +85,8 @@ pub enum Ending {
 }
 
 /// The operation that an instruction could not complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Fault {
     /// A load.
     Load {

@@ -3,7 +3,7 @@
 //! gdb has one address space, but programs of several VMs have the same addresses. So only the program of the
 //! stopped VM is reported, as a library.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use bytes::Bytes;
 use gdbstub::{
@@ -32,24 +32,23 @@ const FIRST: usize = 0;
 /// The executable for a gdb without a file, which gets all programs as libraries: only an ELF header.
 const EMPTY: &str = "/none.elf";
 /// Maximum files that gdb has open.
-const OPEN_MAX: usize = 64;
+const OPEN_MAX: u32 = 64;
 
 /// The files that gdb has open.
 #[derive(Debug)]
 pub(super) struct Files {
-    open: Vec<Option<Bytes>>,
+    open: BTreeMap<u32, Bytes>,
     /// Whether gdb has the script as a file.
     has_file: bool,
 }
 
 impl Files {
     pub(super) fn new(has_file: bool) -> Self {
-        Self { open: Vec::new(), has_file }
+        Self { open: BTreeMap::new(), has_file }
     }
 
     fn get<E>(&self, fd: u32) -> Result<&Bytes, HostIoError<E>> {
-        let file = usize::try_from(fd).ok().and_then(|fd| self.open.get(fd)?.as_ref());
-        file.ok_or(HostIoError::Errno(HostIoErrno::EBADF))
+        self.open.get(&fd).ok_or(HostIoError::Errno(HostIoErrno::EBADF))
     }
 }
 
@@ -122,7 +121,7 @@ impl Libraries for Session {
     fn get_libraries(&self, offset: u64, length: usize, into: &mut [u8]) -> TargetResult<usize, Self> {
         let mut list = String::from("<library-list>");
         let has_none = !self.files.has_file;
-        if let Some(number) = self.debuggee.stops.program().filter(|number| has_none || *number != FIRST)
+        if let Some(number) = self.debuggee.stops.program.filter(|number| has_none || *number != FIRST)
             && let Some(elf) = self.debuggee.program_at(number)
             && let Some(segment) = segments(&elf).next()
         {
@@ -181,25 +180,16 @@ impl HostIoOpen for Session {
             return Err(HostIoError::Errno(HostIoErrno::EROFS));
         }
         let file = self.named(path).ok_or(HostIoError::Errno(HostIoErrno::ENOENT))?;
-        let free = self.files.open.iter().position(Option::is_none).unwrap_or(self.files.open.len());
-        if free >= OPEN_MAX {
-            return Err(HostIoError::Errno(HostIoErrno::EMFILE));
-        }
-        if free == self.files.open.len() {
-            self.files.open.push(None);
-        }
-        self.files.open[free] = Some(file);
-        u32::try_from(free).map_err(|_| HostIoError::Errno(HostIoErrno::EMFILE))
+        let free = (0..OPEN_MAX).find(|fd| !self.files.open.contains_key(fd));
+        let free = free.ok_or(HostIoError::Errno(HostIoErrno::EMFILE))?;
+        self.files.open.insert(free, file);
+        Ok(free)
     }
 }
 
 impl HostIoClose for Session {
     fn close(&mut self, fd: u32) -> HostIoResult<(), Self> {
-        self.files.get::<Self::Error>(fd)?;
-        if let Some(file) = usize::try_from(fd).ok().and_then(|fd| self.files.open.get_mut(fd)) {
-            *file = None;
-        }
-        Ok(())
+        self.files.open.remove(&fd).map(drop).ok_or(HostIoError::Errno(HostIoErrno::EBADF))
     }
 }
 
