@@ -66,7 +66,7 @@ mod optimise;
 pub(crate) mod percent;
 mod profile;
 mod run;
-mod script;
+pub(crate) mod script;
 #[cfg(feature = "server")]
 pub(crate) mod servers;
 mod size;
@@ -200,60 +200,9 @@ pub(crate) enum Command {
         /// Where to
         folder: PathBuf,
     },
-    /// Store scripts on a server
     #[cfg(feature = "server")]
-    Upload(UploadArgs),
-    /// List what a server ran, or what it stores
-    #[cfg(feature = "server")]
-    Ls(ListArgs),
-    /// Remove scripts and their native code from a server
-    ///
-    /// For operators, as are pin and unpin: the role admin or the server's admin.socket. Exit status: 0 all
-    /// were there; 1 one was not; 3 the server failed or refused.
-    #[cfg(feature = "server")]
-    Rm(StoredArgs),
-    /// Protect scripts from eviction
-    #[cfg(feature = "server")]
-    Pin(StoredArgs),
-    /// Remove the protection
-    #[cfg(feature = "server")]
-    Unpin(StoredArgs),
-    /// Show what a server knows of a script
-    ///
-    /// Exit status: 0 stored; 1 not stored; 3 the server failed.
-    #[cfg(feature = "server")]
-    Stat(StatArgs),
-    /// Show whether the services of a server are serving
-    ///
-    /// Exit status: 0 all serve; 1 one does not; 3 the server failed.
-    #[cfg(feature = "server")]
-    Health(HealthArgs),
-    /// Show versions, limits and sandbox of a server
-    #[cfg(feature = "server")]
-    Capabilities(ServerArgs),
-    /// Show the functions that cost most on a server
-    #[cfg(feature = "server")]
-    Top(TopArgs),
-    /// Drain a server, revoke signatures, change the log filter
-    ///
-    /// For operators, as rm.
-    #[cfg(feature = "server")]
-    Admin(crate::commands::admin::AdminArgs),
-    /// Compile scripts on a server before they are needed
-    ///
-    /// Exit status: 0 all compiled; 1 one did not compile or is not stored; 2 invalid usage or input; 3 the
-    /// server failed.
-    #[cfg(feature = "server")]
-    Warm(crate::commands::warm::WarmArgs),
-    /// List, fetch, warm and clean the shared tier
-    ///
-    /// Exit status: 0 done; 1 an entry is missing, or a script does not compile; 2 invalid usage or input; 3
-    /// the server failed.
-    #[cfg(feature = "server")]
-    Cache(crate::commands::tier::CacheArgs),
-    /// Manage the keys that sign native code
-    #[cfg(feature = "server")]
-    Keys(crate::commands::keys::KeysArgs),
+    #[command(flatten)]
+    OfServer(ServerCommand),
     /// A program `antares-NAME`
     #[command(external_subcommand)]
     External(Vec<OsString>),
@@ -265,12 +214,58 @@ pub(crate) enum Command {
     },
 }
 
+/// What to do with a server, or for one.
+#[cfg(feature = "server")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Store scripts on a server
+    Upload(UploadArgs),
+    /// List what a server ran, or what it stores
+    Ls(ListArgs),
+    /// Remove scripts and their native code from a server
+    ///
+    /// For operators, as are pin and unpin: the role admin or the server's admin.socket. Exit status: 0 all
+    /// were there; 1 one was not; 3 the server failed or refused.
+    Rm(StoredArgs),
+    /// Protect scripts from eviction
+    Pin(StoredArgs),
+    /// Remove the protection
+    Unpin(StoredArgs),
+    /// Show what a server knows of a script
+    ///
+    /// Exit status: 0 stored; 1 not stored; 3 the server failed.
+    Stat(StatArgs),
+    /// Show whether the services of a server are serving
+    ///
+    /// Exit status: 0 all serve; 1 one does not; 3 the server failed.
+    Health(HealthArgs),
+    /// Show versions, limits and sandbox of a server
+    Capabilities(ServerArgs),
+    /// Show the functions that cost most on a server
+    Top(TopArgs),
+    /// Drain a server, revoke signatures, change the log filter
+    ///
+    /// For operators, as rm.
+    Admin(crate::commands::admin::AdminArgs),
+    /// Compile scripts on a server before they are needed
+    ///
+    /// Exit status: 0 all compiled; 1 one did not compile or is not stored; 2 invalid usage or input; 3 the
+    /// server failed.
+    Warm(crate::commands::warm::WarmArgs),
+    /// List, fetch, warm and clean the shared tier
+    ///
+    /// Exit status: 0 done; 1 an entry is missing, or a script does not compile; 2 invalid usage or input; 3
+    /// the server failed.
+    Cache(crate::commands::tier::CacheArgs),
+    /// Manage the keys that sign native code
+    Keys(crate::commands::keys::KeysArgs),
+}
+
 /// `antares completions`.
-pub(crate) fn completions(shell: clap_complete::Shell) -> Result<std::process::ExitCode, Failure> {
+pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "antares", &mut script);
-    output::print(&script)?;
-    Ok(std::process::ExitCode::SUCCESS)
+    output::print(&script)
 }
 
 #[cfg(test)]

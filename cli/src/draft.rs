@@ -19,7 +19,6 @@ use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use ckb_mock_tx_types::ReprMockTransaction;
 
 pub(crate) use error::DraftError;
-use error::DraftProblem;
 pub(crate) use expected::Expected;
 
 /// A transaction, and its expected verdict.
@@ -42,8 +41,7 @@ pub(crate) fn build(text: &str, folder: &Path) -> Result<Built, DraftError> {
     let mock = builder::build(&draft, folder).map_err(locate)?;
     let json = serde_json::to_vec_pretty(&ReprMockTransaction::from(mock)).unwrap_or_default();
     if json.len() > TRANSACTION_BYTES_MAX {
-        let problem = DraftProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX };
-        return Err(DraftError { line: 1, field: String::new(), problem });
+        return Err(DraftError { line: 1, field: String::new(), problem: names::too_large() });
     }
     Ok(Built { json, expected })
 }

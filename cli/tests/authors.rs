@@ -4,10 +4,9 @@
 use std::{fs, path::Path};
 
 use antares_guests::debugger_examples;
-use tempfile::TempDir;
 
 use crate::{
-    command::{antares, command, end, json, start, transaction, usage},
+    command::{antares, command, end, folder, json, start, transaction, usage},
     elf,
 };
 
@@ -20,12 +19,6 @@ fn calls(number: u32) -> Vec<u8> {
         vec![1 << 12 | 17 << 7 | 0x37, (number.wrapping_sub(4096) & 0xfff) << 20 | 17 << 15 | 17 << 7 | 0x13]
     };
     elf::of(&[load.as_slice(), &[0x73, 0x05d0_0893, 0x73]].concat())
-}
-
-fn folder(scripts: &[(&str, Vec<u8>)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    scripts.iter().for_each(|(name, elf)| fs::write(folder.path().join(name), elf).unwrap());
-    folder
 }
 
 /// Loads the script and exits with its byte at `at`. In molecule, the arguments come last.

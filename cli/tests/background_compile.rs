@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    command::{caching, ends_with, json},
+    command::{caching, ends_with, folder as folder_of, json},
     elf,
 };
 
@@ -32,9 +32,7 @@ fn folder() -> TempDir {
     // add a0, a0, a1; xor a1, a1, a0; slli a1, a1, 3; beq a0, a1, next; addi a0, a0, 3.
     let part = [0x00b5_0533, 0x00a5_c5b3, 0x0035_9593, 0x00b5_0463, 0x0035_0513];
     code.extend(part.into_iter().cycle().take(5 * 8000).chain(end));
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("large"), elf::of(&code)).unwrap();
-    folder
+    folder_of(&[("large", elf::of(&code))])
 }
 
 /// The report of a run, and standard error.
@@ -95,8 +93,7 @@ fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
         vec![0x0005_1e63, 0x2000_0337, 0xfff3_0313, 0xfe03_1ee3, 0x0000_0513, 0x05d0_0893, 0x73_u32];
     // beq a0, a1, +4: one block each.
     code.extend(std::iter::repeat_n(0x00b5_0263, 450_000));
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("refused"), elf::of(&code)).unwrap();
+    let folder = folder_of(&[("refused", elf::of(&code))]);
     for _ in 0..2 {
         let (report, stderr) = antares_run(folder.path(), "refused", &[], "1");
         assert_eq!(report["interpreted_cycles"], report["cycles"], "{report}");

@@ -1,18 +1,32 @@
 //! Runs the command in a folder.
 
 use std::{
+    fs,
     io::Write as _,
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub(crate) const ANTARES: &str = env!("CARGO_BIN_EXE_antares");
 
 /// A transaction with one input, whose lock is the file `lock`, and an output with a missing type script.
 pub(crate) fn transaction(hash_type: &str) -> String {
     include_str!("transaction.json").replace("HASH_TYPE", hash_type)
+}
+
+/// A folder with these files.
+pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, bytes)| fs::write(folder.path().join(name), bytes).unwrap());
+    folder
+}
+
+/// A folder with the script `lock`, and the transaction that uses it.
+pub(crate) fn with_lock(lock: Vec<u8>) -> TempDir {
+    folder(&[("lock", lock), ("tx.json", transaction("data1").into())])
 }
 
 /// `antares` in `folder`, without a cache or server.

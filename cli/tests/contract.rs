@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     command::{command, end, json, start},
-    elf,
+    elf::{self, exits},
 };
 
 const KEYS: &str = "debug_lines_left_out debug_bytes_left_out outcome exit_code error error_detail cycles load_cycles \
@@ -23,10 +23,6 @@ const A7: u32 = 17;
 const ECALL: u32 = 0x73;
 /// `jal x0, 0`: an endless loop.
 const LOOP: u32 = 0x6f;
-
-fn exits(code: i8) -> Vec<u8> {
-    elf::of(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL])
-}
 
 /// Exit status, standard output and standard error of `antares` with a script on its standard input.
 #[track_caller]
@@ -100,7 +96,12 @@ fn a_script_that_exits_0_ends_with_0() {
 
 #[test]
 fn exit_codes_are_signed() {
-    in_every_tier(&[], &exits(-7), 1, &[("outcome", "exit".into()), ("exit_code", (-7).into())]);
+    in_every_tier(
+        &[],
+        &exits((-7_i8).cast_unsigned()),
+        1,
+        &[("outcome", "exit".into()), ("exit_code", (-7).into())],
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `antares coverage` on a C program: coverage of several runs, as a table, JSON, LCOV and a page.
 
-use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
+use std::{collections::BTreeSet, fs, process::Command};
 
+use antares_guests::golden;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -94,7 +95,8 @@ fn lines_functions_and_branches_of_two_runs_are_counted_exactly() {
     let keys = ["runs", "lines", "functions", "branches", "undecided_branches", "files"];
     let found: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(found, BTreeSet::from(keys));
-    compare("coverage.html", &fs::read_to_string(folder.path().join("out.html")).unwrap());
+    let page = fs::read_to_string(folder.path().join("out.html")).unwrap();
+    golden(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/coverage.html"), &page);
 }
 
 #[test]
@@ -159,15 +161,4 @@ fn what_has_no_lines_or_is_not_there_is_said() {
     says(&["plain"], "build with -g");
     fs::write(folder.path().join("text"), "no ELF").unwrap();
     says(&["text"], "text is no script, no transaction and no profile");
-}
-
-/// Compares with a file; `BLESS=1` writes it.
-#[track_caller]
-fn compare(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, found).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == found, "{} differs; BLESS=1 writes:\n{found}", path.display());
 }

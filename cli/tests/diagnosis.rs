@@ -3,13 +3,15 @@
 
 use std::fs;
 
+use tempfile::TempDir;
+
 use crate::{
-    command::{json, text, transaction, usage},
+    command::{json, text, usage, with_lock},
     elf,
 };
 
 /// Loads a missing witness, and exits with 9 if that fails: `load_witness` with a0 = a1 = sp - 8.
-const ASKS: [u32; 12] = [
+const ASKS: [u32; 13] = [
     0xff81_0513, // addi a0, sp, -8
     0xff81_0593, // addi a1, sp, -8
     0x0005_b023, // sd zero, 0(a1)
@@ -22,15 +24,12 @@ const ASKS: [u32; 12] = [
     0x0005_0463, // beqz a0, +8
     0x0090_0513, // li a0, 9
     0x05d0_0893, // li a7, 93
+    0x0000_0073, // ecall
 ];
 
-/// A folder with a lock that loads a witness, and the transaction that uses it.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let code: Vec<u32> = ASKS.into_iter().chain([0x73]).collect();
-    fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
-    fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
-    folder
+/// A folder with this lock, and the transaction that uses it.
+fn folder() -> TempDir {
+    with_lock(elf::of(&ASKS))
 }
 
 #[test]

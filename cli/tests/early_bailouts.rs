@@ -1,13 +1,13 @@
 //! Scripts that always bail out of native code start in the interpreter after a few commands. `antares
 //! verify` reports the interpreted programs and the reason.
 
-use std::{fs, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    command::{caching, ends_with, json, transaction},
+    command::{caching, ends_with, json, with_lock},
     elf,
 };
 
@@ -17,10 +17,7 @@ fn folder() -> TempDir {
     // lui t0, 8; sd zero, 0(t0); lui t1, 146; addi t1, t1, -1; bnez t1, -4; addi a7, zero, 93; addi a0, zero,
     // 0; ecall.
     let code = [0x82b7, 0x2_b023, 0x9_2337, 0xfff3_0313, 0xfe03_1ee3, 0x05d0_0893, 0x513, 0x73_u32];
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
-    fs::write(folder.path().join("tx.json"), transaction("data1")).unwrap();
-    folder
+    with_lock(elf::of(&code))
 }
 
 #[test]

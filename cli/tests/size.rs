@@ -3,18 +3,15 @@
 use std::fs;
 
 use crate::{
-    command::{json, text, usage},
+    command::{self, json, text, usage},
     elf,
 };
 
 /// A script that exits with 3, followed by 1,000 bytes.
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let mut script = elf::of(&[0x0030_0513, 0x05d0_0893, 0x73]);
-    fs::write(folder.path().join("short"), &script).unwrap();
-    script.resize(script.len() + 1000, 7);
-    fs::write(folder.path().join("long"), script).unwrap();
-    folder
+    let script = elf::exits(3);
+    let long = [&script[..], &[7; 1000]].concat();
+    command::folder(&[("short", script), ("long", long)])
 }
 
 #[test]

@@ -11,7 +11,12 @@ use crate::{
 
 /// A script that loops `steps` times and exits with the number of its arguments.
 fn script(steps: usize) -> Vec<u8> {
-    let code: Vec<u32> = std::iter::repeat_n(0x13, steps).chain([0x0001_3503, 0x05d0_0893, 0x73]).collect();
+    script_with(steps, 0x0001_3503)
+}
+
+/// The same, but `result` gives the exit code.
+fn script_with(steps: usize, result: u32) -> Vec<u8> {
+    let code: Vec<u32> = std::iter::repeat_n(0x13, steps).chain([result, 0x05d0_0893, 0x73]).collect();
     elf::of(&code)
 }
 
@@ -84,11 +89,7 @@ fn a_failing_transaction_keeps_its_ending_over_builds() {
     let folder = folder();
     // Twice the code, and another hash. It exits with 1: a lock has no arguments, but this one loads a word
     // of its stack.
-    let fails = |steps| {
-        let code: Vec<u32> =
-            std::iter::repeat_n(0x13, steps).chain([0x0010_0513, 0x05d0_0893, 0x73]).collect();
-        elf::of(&code)
-    };
+    let fails = |steps| script_with(steps, 0x0010_0513);
     fs::write(folder.path().join("all/lock"), fails(100)).unwrap();
     text(folder.path(), &["snapshot", "all"], 0);
     fs::write(folder.path().join("all/lock"), fails(101)).unwrap();

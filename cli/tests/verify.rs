@@ -16,10 +16,9 @@ use crate::{
 
 /// A folder with a lock script that exits with `code`, and the transaction that uses it.
 fn folder(code: u8, hash_type: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("lock"), elf::exits(code)).unwrap();
+    let files = [("lock", elf::exits(code)), ("tx.json", transaction(hash_type).into())];
+    let folder = command::folder(&files);
     let path = folder.path().join("tx.json");
-    fs::write(&path, transaction(hash_type)).unwrap();
     (folder, path)
 }
 

@@ -1,14 +1,14 @@
 //! Diagnoses of failed scripts: each error of the VM, failures of system calls, children, loaded code,
 //! stripped scripts, examples of published crates. A traced run must equal an untraced one.
 
-use std::{env, fmt::Write as _, fs, path::PathBuf, process::Command};
+use std::{fmt::Write as _, fs, process::Command};
 
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
 use antares_profile::evidence::{Evidence, limits::FOLLOWED_CYCLES};
 use antares_profile_view::Programs;
 use antares_tests::{
     crates,
-    guests::{RustLevel, debugger_examples, failing, rust_guest},
+    guests::{RustLevel, debugger_examples, failing, golden, rust_guest},
     transactions::locked_by,
 };
 use antares_transaction::{Environment, Mock, programs};
@@ -195,15 +195,10 @@ fn stripped_scripts_have_addresses_and_the_same_reason() {
     compare("stripped.txt", &golden);
 }
 
-/// Compares with a file; `BLESS=1` rewrites it.
+/// Compares with a file.
 #[track_caller]
 fn compare(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance/diagnoses").join(name);
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, found).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == found, "{} differs; BLESS=1 writes:\n{found}", path.display());
+    golden(format!("{}/conformance/diagnoses/{name}", env!("CARGO_MANIFEST_DIR")), found);
 }
 
 #[test]

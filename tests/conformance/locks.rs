@@ -14,6 +14,7 @@ use antares_tests::{
     locks::{Passing, passing},
     native,
     stopwatch::timed,
+    transaction_campaign::oracle,
     transactions::Native,
 };
 use antares_transaction::{Environment, Mock, programs};
@@ -24,10 +25,7 @@ use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 
-use crate::{
-    check::each,
-    verdicts::{LIMITS, oracle},
-};
+use crate::{check::each, verdicts::LIMITS};
 
 /// Minimum native share of cycles from the third run on, in per mille.
 const SHARE_MIN: u64 = 990;
@@ -106,8 +104,8 @@ fn verdict(report: &TransactionReport) -> String {
 
 /// Verifies one transaction in all tiers, and with an invalid signature. Returns a row of the table.
 fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
-    let (expected, _) = oracle(&passing.mock, &Environment::default(), LIMITS);
-    let expected = expected.map_err(|error| anyhow!("ckb-script: {error}"))?;
+    let expected = oracle(&passing.mock, &Environment::default(), LIMITS.cycles_max)?;
+    let expected = expected.result.map_err(|error| anyhow!("ckb-script: {error}"))?;
     let (interpreted, slow) = interpret(&passing.mock)?;
     ensure!((interpreted.outcome, interpreted.cycles) == (VerifyOutcome::Ok, expected));
     let mut line = format!("{} | {} | {expected}", passing.build.name, passing.what);

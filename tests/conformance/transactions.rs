@@ -8,6 +8,7 @@ use std::{
 use antares_pool::job::Omitted;
 use antares_tests::{
     guests::{self, debugger_examples},
+    transaction_campaign::oracle,
     transactions::Native,
 };
 use antares_transaction::{
@@ -19,8 +20,6 @@ use antares_verifier::{
 };
 use antares_vm::Tier;
 use ckb_types::prelude::*;
-
-use crate::verdicts::oracle;
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
@@ -63,7 +62,7 @@ fn verdict(mut report: TransactionReport) -> TransactionReport {
 fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> TransactionReport {
     let limits = TransactionLimits { cycles_max, ..LIMITS };
     let report = verify(mock, environment, limits, None);
-    match oracle(mock, environment, limits).0 {
+    match oracle(mock, environment, cycles_max).unwrap().result {
         Ok(cycles) => assert_eq!((report.outcome, report.cycles), (VerifyOutcome::Ok, cycles)),
         Err(error) => {
             assert_eq!(report.outcome, VerifyOutcome::Failed);

@@ -1,24 +1,17 @@
 //! Regression tests for verdicts in which native code once differed from ckb-script: one script for each, in
 //! every VM version that runs it.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
-
 use antares_tests::{
     elf::{Elf, Segment},
     guests,
+    transaction_campaign::{Verdict, oracle},
     transactions::{Native, locked_by},
 };
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier, VerifyOutcome};
 use antares_vm::Tier;
 use bytes::Bytes;
-use ckb_chain_spec::consensus::ConsensusBuilder;
-use ckb_mock_tx_types::Resource;
-use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
-use ckb_types::core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction};
+use ckb_types::core::ScriptHashType;
 use ckb_vm::{elf::parse_elf, memory::FLAG_EXECUTABLE};
 
 pub(crate) const LIMITS: TransactionLimits =
@@ -27,36 +20,6 @@ pub(crate) const LIMITS: TransactionLimits =
 /// Code to load at run time: 8 KiB, never executed.
 fn blob() -> Bytes {
     (0..8192_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
-
-/// The verdict of ckb-script with ckb-vm's machine, and the script's output.
-pub(crate) fn oracle(
-    mock: &Mock,
-    environment: &Environment,
-    limits: TransactionLimits,
-) -> (Result<u64, String>, Vec<String>) {
-    let mock = mock.as_ckb();
-    let resource = Resource::from_mock_tx(mock).unwrap();
-    let resolved =
-        resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource).unwrap();
-    let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
-    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let printer: DebugPrinter = {
-        let lines = lines.clone();
-        Arc::new(move |_, line| lines.lock().unwrap().push(line.to_owned()))
-    };
-    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
-        Arc::new(resolved),
-        resource,
-        Arc::new(consensus),
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        printer,
-    );
-    let result = verifier.verify(limits.cycles_max).map_err(|error| error.to_string());
-    drop(verifier);
-    (result, std::mem::take(&mut *lines.lock().unwrap()))
 }
 
 /// How a transaction is run.
@@ -91,14 +54,9 @@ pub(crate) fn check(
 
 /// Compares a report with ckb-script's verdict and output. Returns the error's text.
 #[track_caller]
-pub(crate) fn agrees(
-    report: &TransactionReport,
-    expected: &Result<u64, String>,
-    lines: &[String],
-    of: &str,
-) -> Option<String> {
-    assert_eq!(Vec::from(report.groups[0].debug.clone()), lines, "{of}");
-    match expected {
+pub(crate) fn agrees(report: &TransactionReport, expected: &Verdict, of: &str) -> Option<String> {
+    assert_eq!(Vec::from(report.groups[0].debug.clone()), expected.debug, "{of}");
+    match &expected.result {
         Ok(cycles) => {
             assert_eq!((report.outcome, report.cycles), (VerifyOutcome::Ok, *cycles), "{of}");
             None
@@ -123,12 +81,12 @@ pub(crate) fn check_within(
     let deps = [&[Bytes::copy_from_slice(code)], others].concat();
     let mock = locked_by(&deps, hash_type).unwrap();
     let environment = Environment::default();
-    let (expected, lines) = oracle(&mock, &environment, limits);
+    let expected = oracle(&mock, &environment, cycles_max).unwrap();
     let mut error = None;
     let mut native = None;
     for way in [Way::Interpreter, Way::Copying, Way::Native] {
         let report = ours(&mock, &environment, way, limits);
-        let ours = agrees(&report, &expected, &lines, &format!("{way:?}"));
+        let ours = agrees(&report, &expected, &format!("{way:?}"));
         error = ours.or(error);
         native = Some(report);
     }

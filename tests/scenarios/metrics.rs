@@ -3,15 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     fmt::Write as _,
-    fs,
 };
 
 use antares_config::{ConfigFile, Role};
 use antares_runner_svc::RemoteSource;
 use antares_serve::Metrics;
-use antares_tests::authorities::Authority;
+use antares_tests::{authorities::Authority, guests::golden};
 
 use crate::{server::Server, tls::antares};
 
@@ -122,12 +120,5 @@ fn the_page_is_what_servers_export() {
         // Writing to a string does not fail.
         let _ = writeln!(page, "| `{name}` | {} | {labels} | {} |", family.kind, family.help);
     }
-    if env::var_os("BLESS").is_some() {
-        fs::write(PAGE, &page).unwrap();
-    }
-    let kept = fs::read_to_string(PAGE).unwrap_or_default();
-    for (at, (kept, now)) in kept.lines().zip(page.lines()).enumerate() {
-        assert_eq!(kept, now, "docs/reference/metrics.md:{}; BLESS=1 writes it", at + 1);
-    }
-    assert_eq!(kept.len(), page.len(), "docs/reference/metrics.md; BLESS=1 writes it");
+    golden(PAGE, &page);
 }

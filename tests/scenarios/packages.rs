@@ -40,17 +40,23 @@ struct Place {
     _authorities: (Authority, Issuer),
 }
 
+/// Makes a client in `folder`. `None`, with a message, if a tool is not installed.
+fn make(language: &str, folder: &Path) -> Option<()> {
+    let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/make.sh");
+    let made = Command::new(make).arg(language).arg(folder).output().unwrap();
+    let said = String::from_utf8_lossy(&made.stderr);
+    if made.status.code() == Some(MISSING) {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(made.status.success(), "{said}");
+    Some(())
+}
+
 impl Place {
     fn new(language: &str) -> Option<Self> {
-        let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/make.sh");
         let folder = tempfile::tempdir().unwrap();
-        let made = Command::new(make).arg(language).arg(folder.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&made.stderr);
-        if made.status.code() == Some(MISSING) {
-            println!("skipped: {said}");
-            return None;
-        }
-        assert!(made.status.success(), "{said}");
+        make(language, folder.path())?;
         let (ours, issuer) = (Authority::new("ours"), Issuer::new());
         let (pair, shown) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
         let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
@@ -268,13 +274,7 @@ async fn the_npm_package_verifies_transactions() {
 fn the_go_module_has_the_proto_files_as_they_are() {
     let (folder, clients) =
         (tempfile::tempdir().unwrap(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients"));
-    let made = Command::new(clients.join("make.sh")).args(["go-code"]).arg(folder.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&made.stderr);
-    if made.status.code() == Some(MISSING) {
-        println!("skipped: {said}");
-        return;
-    }
-    assert!(made.status.success(), "{said}");
+    let Some(()) = make("go-code", folder.path()) else { return };
     let (made, kept) = (folder.path().join("antaresv1"), clients.join("go/antaresv1"));
     let names = |folder: &Path| {
         let entries = std::fs::read_dir(folder).unwrap();

@@ -312,9 +312,7 @@ impl Drop for Server {
 /// A server with these configuration sections, and its data.
 #[track_caller]
 pub(crate) fn started(sections: &str) -> (TempDir, Server) {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, sections);
-    (data, server)
+    alone("antares", sections)
 }
 
 /// The same of one of the services alone.

@@ -7,6 +7,8 @@ use std::{
     process::Command,
 };
 
+use crate::crates::run;
+
 /// Configuration of `openssl ca`, in the folder of the authority.
 const CONFIGURATION: &str = "[ca]\ndefault_ca = own\n[own]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\n\
     certificate = ca.crt\nprivate_key = ca.key\ndefault_md = sha256\ndefault_days = 2\ndefault_crl_days = 2\n\
@@ -115,7 +117,6 @@ pub fn token_key() -> Vec<u8> {
 #[track_caller]
 fn openssl(folder: &Path, words: &str, more: &[&str]) {
     let mut command = Command::new("openssl");
-    let output = command.args(words.split_whitespace()).args(more).current_dir(folder).output();
-    let output = output.expect("openssl is there");
-    assert!(output.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&output.stderr));
+    let made = run(command.args(words.split_whitespace()).args(more).current_dir(folder));
+    made.expect("openssl is there and takes this");
 }

@@ -47,6 +47,9 @@ impl Shape {
     pub fn elf(&self, count: usize) -> Result<Vec<u8>> {
         let mut text = Text { text: String::from(HEAD), random: Random::new(7) };
         (self.write)(&mut text, count);
+        if !text.text.contains("\nexit:") {
+            text.add(EXIT);
+        }
         if !text.text.contains("\ntable:") {
             text.add(NO_TABLE);
         }
@@ -115,7 +118,6 @@ fn counted(text: &mut Text, count: usize) {
              addi t1, t1, -1\nbnez t1, 1b"
         )
     });
-    text.add(EXIT);
 }
 
 fn nested(text: &mut Text, count: usize) {
@@ -132,7 +134,6 @@ fn nested(text: &mut Text, count: usize) {
             text.add(&format!("addi {counter}, {counter}, 1\nli t2, 2\nblt {counter}, t2, n{nest}_{depth}"));
         }
     }
-    text.add(EXIT);
 }
 
 fn diamonds(text: &mut Text, count: usize) {
@@ -144,7 +145,6 @@ fn diamonds(text: &mut Text, count: usize) {
         text.calculate(1);
         text.add("2:");
     }
-    text.add(EXIT);
 }
 
 fn cases(text: &mut Text, count: usize) {
@@ -186,7 +186,6 @@ fn leaves(text: &mut Text, count: usize) {
 
 fn long_block(text: &mut Text, count: usize) {
     text.calculate(count);
-    text.add(EXIT);
 }
 
 fn one_exit(text: &mut Text, count: usize) {
@@ -196,7 +195,6 @@ fn one_exit(text: &mut Text, count: usize) {
         // Out of a branch's range.
         text.add(&format!("beq {x}, {y}, 1f\nj 2f\n1: j exit\n2:"));
     }
-    text.add(EXIT);
 }
 
 fn functions(text: &mut Text, count: usize) {
@@ -234,7 +232,6 @@ fn spills(text: &mut Text, count: usize) {
             text.add(&format!("ld {x}, {from}(sp)\nadd {y}, {y}, {x}\nsd {y}, {to}(sp)"));
         }
     }
-    text.add(EXIT);
 }
 
 fn products(text: &mut Text, count: usize) {
@@ -245,7 +242,6 @@ fn products(text: &mut Text, count: usize) {
              add a3, a3, t1\nadd a3, a3, t3\nsd a3, {offset}(s2)"
         ));
     }
-    text.add(EXIT);
 }
 
 fn copies(text: &mut Text, count: usize) {
@@ -253,7 +249,6 @@ fn copies(text: &mut Text, count: usize) {
         let (from, to) = (index % 200 * 8, index % 190 * 8 + 80);
         format!("ld t0, {from}(s2)\nsd t0, {to}(s2)")
     });
-    text.add(EXIT);
 }
 
 fn labels(text: &mut Text, count: usize) {

@@ -25,7 +25,7 @@ mod scenario;
 mod tally;
 
 pub use campaign::{Campaign, Different};
-pub use compare::{Agreed, Difference, Generator, Verdict, compare};
+pub use compare::{Agreed, Difference, Generator, Verdict, compare, oracle};
 pub use draw::draw;
 pub use images::{Image, Images};
 pub use minimise::minimise;

@@ -1,7 +1,6 @@
 //! Arguments of `antares run --as-lock`.
 
 use std::{
-    fmt,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -50,29 +49,14 @@ pub enum Content {
     File(PathBuf),
 }
 
-/// Neither form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoContent;
-
-impl fmt::Display for NoContent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be 0x and pairs of hexadecimal digits, or @ and a file")
-    }
-}
-
-impl std::error::Error for NoContent {}
-
 impl FromStr for Content {
-    type Err = NoContent;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, NoContent> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(path) = text.strip_prefix('@').filter(|path| !path.is_empty()) {
             return Ok(Self::File(path.into()));
         }
-        let (pairs, rest) = text.strip_prefix("0x").ok_or(NoContent)?.as_bytes().as_chunks::<2>();
-        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-        let byte = |[high, low]: &[u8; 2]| Some(value(*high)? << 4 | value(*low)?);
-        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        bytes.filter(|_| rest.is_empty()).map(Self::Bytes).ok_or(NoContent)
+        let bytes = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
+        bytes.map(Self::Bytes).ok_or("must be 0x and pairs of hexadecimal digits, or @ and a file")
     }
 }

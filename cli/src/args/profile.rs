@@ -2,11 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use antares_abi::Isa;
 use antares_profile_view::Format;
 use clap::{Args, Subcommand, value_parser};
 
-use crate::args::{credentials::CredentialArgs, execution::LimitArgs, percent::Percent};
+use crate::args::{credentials::CredentialArgs, execution::LimitArgs, percent::Percent, script::MachineArgs};
 
 /// Arguments of `antares profile`.
 #[derive(Debug, Args)]
@@ -69,12 +68,8 @@ pub struct TargetArgs {
     /// How far back, in milliseconds [default: everything it keeps]
     #[arg(long, value_name = "N", requires = "server")]
     pub window_ms: Option<u64>,
-    /// VM version
-    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
-    pub vm_version: u32,
-    /// Instruction set [default: implied by the VM version]
-    #[arg(long, value_name = "imc[+b][+mop][+a]")]
-    pub isa: Option<Isa>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     /// Arguments of the script

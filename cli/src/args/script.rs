@@ -26,6 +26,12 @@ pub struct MachineArgs {
     pub isa: Option<Isa>,
 }
 
+impl Default for MachineArgs {
+    fn default() -> Self {
+        Self { vm_version: 2, isa: None }
+    }
+}
+
 impl MachineArgs {
     /// VM version and ISA; the version implies a missing ISA.
     pub fn options(&self) -> CompileOptions {

@@ -1,7 +1,5 @@
 //! `antares admin`: an operator's actions on a process of the service.
 
-use std::process::ExitCode;
-
 use antares_proto::v1::{self, admin_service_client::AdminServiceClient};
 use clap::{Args, Subcommand};
 
@@ -44,22 +42,21 @@ enum AdminCommand {
     },
 }
 
-pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn admin(args: &AdminArgs) -> Result<(), Failure> {
     match &args.command {
         AdminCommand::Drain { server } => {
             server.server()?.drain()?;
-            output::print(b"draining\n")?;
+            output::print(b"draining\n")
         }
         AdminCommand::Revoke { name, server } => {
             let answer = server.server()?.revoke(name)?;
-            output::print(revoked(name, &answer).as_bytes())?;
+            output::print(revoked(name, &answer).as_bytes())
         }
         AdminCommand::LogFilter { filter, server } => {
             let previous = server.server()?.set_log_filter(filter)?;
-            output::print(format!("{}\n", output::printable(&previous)).as_bytes())?;
+            output::print(format!("{}\n", output::printable(&previous)).as_bytes())
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// What was revoked and its dependents, one per line.

@@ -8,7 +8,7 @@ use std::{
     io::{self, Read as _, Seek as _},
     os::fd::AsFd as _,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, Stdio},
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
@@ -71,13 +71,13 @@ fn is_settled(kept: &CodeFolder, wanted: &Wanted<'_>) -> bool {
 }
 
 /// Runs in that process.
-pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn compile(folder: &Path) -> Result<(), Failure> {
     let ours = |error: io::Error| Failure::Service(error.into());
     // The end of the terminal must not end this process. Both calls fail only if already done.
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(19);
-    let Some(kept) = CodeFolder::at(folder) else { return Ok(ExitCode::SUCCESS) };
-    let Some(_turn) = kept.turn() else { return Ok(ExitCode::SUCCESS) };
+    let Some(kept) = CodeFolder::at(folder) else { return Ok(()) };
+    let Some(_turn) = kept.turn() else { return Ok(()) };
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(ours)?);
     let mut jobs = Vec::new();
     input.rewind().and_then(|()| input.read_to_end(&mut jobs)).map_err(ours)?;
@@ -101,7 +101,7 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
             Err(_) => kept.mark(key),
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn decode(mut jobs: &[u8]) -> Vec<Wanted<'_>> {

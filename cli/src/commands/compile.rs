@@ -1,9 +1,6 @@
 //! `antares compile`: writes the shared object of a script.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
 
 use antares_abi::{CodeTier, Hints, Sha256Digest};
 use antares_pool::job::Stage;
@@ -12,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use crate::{args::CompileArgs, failure::Failure, input, local::workers, output, output::report::grouped};
 
 /// Compiles as `args` say.
-pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn compile(args: &CompileArgs) -> Result<(), Failure> {
     let path = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&args.script.elf)?,
@@ -22,23 +19,23 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
     let compiled = workers::compile(&elf, (options, &Hints::default()), Stage::Library)?;
     let bytes = compiled.output.read().context("cannot read the output").map_err(Failure::Service)?;
     output::write(&path, &bytes)?;
-    if !input::is_stdio(&path) {
-        let summary = compiled.summary;
-        let text = format!(
-            "{}\n  artifact {}\n  sha256   {}\n  size     {} bytes from {} bytes of guest code, {} functions, {} blocks\n  \
-             compile  {} ms\n",
-            path.display(),
-            Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full),
-            summary.sha256,
-            grouped(summary.output_bytes),
-            grouped(summary.guest_code_bytes),
-            grouped(summary.functions),
-            grouped(summary.blocks),
-            grouped(summary.compile_ms),
-        );
-        output::print(text.as_bytes())?;
+    if input::is_stdio(&path) {
+        return Ok(());
     }
-    Ok(ExitCode::SUCCESS)
+    let summary = compiled.summary;
+    let text = format!(
+        "{}\n  artifact {}\n  sha256   {}\n  size     {} bytes from {} bytes of guest code, {} functions, {} blocks\n  \
+             compile  {} ms\n",
+        path.display(),
+        Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full),
+        summary.sha256,
+        grouped(summary.output_bytes),
+        grouped(summary.guest_code_bytes),
+        grouped(summary.functions),
+        grouped(summary.blocks),
+        grouped(summary.compile_ms),
+    );
+    output::print(text.as_bytes())
 }
 
 /// The script's file name with `.so`, in the current directory.

@@ -1,8 +1,6 @@
 //! `antares dump`: a transaction of a CKB node's chain, or one that uses its cells, with all data that its
 //! scripts may read.
 
-use std::process::ExitCode;
-
 use antares_transaction::Mock;
 use anyhow::anyhow;
 
@@ -15,7 +13,7 @@ use crate::{
 };
 
 /// Writes the transaction that `args` name.
-pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let node = of_chain::node(&args.node)?;
     let taken = match (&args.tx_hash, &args.tx) {
         (Some(hash), _) => of_chain::by_hash(&node, hash)?,
@@ -32,7 +30,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
         None => output::print(&text)?,
     }
     print_summary(&taken, &file.map_or_else(|| "FILE".to_owned(), |path| path.display().to_string()));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints a summary and the next step.

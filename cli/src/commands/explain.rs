@@ -1,6 +1,6 @@
 //! `antares explain`: shows a stage of the compilation from ELF bytes to native code.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::fmt::Write as _;
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest, Stage};
 use antares_opt::{Level, PASSES};
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Shows the stage that `args` name.
-pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let (Some(elf), Some(stage), false) = (&args.elf, args.stage, args.passes) else {
         return print(args, passes().as_bytes());
     };
@@ -40,14 +40,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the stage to the requested output.
-fn print(args: &ExplainArgs, shown: &[u8]) -> Result<ExitCode, Failure> {
+fn print(args: &ExplainArgs, shown: &[u8]) -> Result<(), Failure> {
     match (&args.output, args.stage) {
-        (Some(path), _) => output::write(path, shown)?,
-        (None, Some(Shown::Stage(Stage::Object))) => output::print_binary(shown)?,
+        (Some(path), _) => output::write(path, shown),
+        (None, Some(Shown::Stage(Stage::Object))) => output::print_binary(shown),
         // The script chooses the names in the text.
-        (None, _) => output::print(output::printable(&String::from_utf8_lossy(shown)).as_bytes())?,
+        (None, _) => output::print(output::printable(&String::from_utf8_lossy(shown)).as_bytes()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The table of passes: name, levels, effect, and required earlier passes.

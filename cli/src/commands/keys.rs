@@ -1,6 +1,6 @@
 //! `antares keys`: a folder of keys that sign native code.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use antares_trust::{KeyError, Keyring};
 use clap::{Args, Subcommand};
@@ -37,7 +37,7 @@ enum KeysCommand {
     },
 }
 
-pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn keys(args: &KeysArgs) -> Result<(), Failure> {
     let folder = &args.keys;
     let text = match &args.command {
         KeysCommand::Generate => format!("{}\n", Keyring::generate(folder, false).map_err(key_failure)?),
@@ -54,8 +54,7 @@ pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
             format!("{name}\n")
         }
     };
-    output::print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(text.as_bytes())
 }
 
 fn list(args: &KeysArgs) -> Result<String, Failure> {

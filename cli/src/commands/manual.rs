@@ -1,6 +1,6 @@
 //! `antares man`: manual pages of the command and its subcommands.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
@@ -8,15 +8,12 @@ use clap::{Command, CommandFactory as _};
 use crate::{args::Cli, failure::Failure, output};
 
 /// Writes a page for each command to `folder`.
-pub(crate) fn write(folder: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn write(folder: &Path) -> Result<(), Failure> {
     let pages = pages(Cli::command());
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make {}", folder.display()))
         .map_err(Failure::Usage)?;
-    for (name, page) in pages {
-        output::write(&folder.join(name), &page)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    pages.iter().try_for_each(|(name, page)| output::write(&folder.join(name), page))
 }
 
 /// File names and pages of `command` and its subcommands.

@@ -1,6 +1,6 @@
 //! `antares new`: a folder with a script, its build, its tests and a workflow for CI.
 
-use std::{fs, io, path::Path, process::ExitCode};
+use std::{fs, io, path::Path};
 
 use anyhow::Context as _;
 
@@ -25,7 +25,7 @@ const RUST: Template = template!("rust": ".cargo/config.toml" ".gitignore" "Carg
 const JS: Template =
     template!("js": ".gitignore" "Makefile" "errors.txt" "src/lock.js" "opens.toml" "refused.toml");
 
-pub(crate) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn new(args: &NewArgs) -> Result<(), Failure> {
     let template = match (args.c, args.rust) {
         (true, _) => C,
         (_, true) => RUST,
@@ -35,8 +35,7 @@ pub(crate) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     write(folder, template)
         .with_context(|| format!("cannot write {}", folder.display()))
         .map_err(Failure::Usage)?;
-    output::print(format!("{0}: next, cd {0} && antares test\n", folder.display()).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(format!("{0}: next, cd {0} && antares test\n", folder.display()).as_bytes())
 }
 
 fn write(folder: &Path, template: Template) -> io::Result<()> {

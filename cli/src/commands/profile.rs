@@ -3,19 +3,18 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     os::unix::ffi::OsStringExt,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::Sha256Digest;
 use antares_pool::{
     Sealed,
     job::{
-        ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, SharedCell, Tier,
-        TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+        ProfileJob, ProfileReport, ProfiledReport, RunJob, RunOutcome, SharedCell, Tier, TransactionForm,
+        VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_profile::Profile;
@@ -28,18 +27,16 @@ use bytes::Bytes;
 
 pub use crate::local::profiled::Profiled;
 use crate::{
-    args::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
-    commands::{
-        runnable::{Terms, bare},
-        verify,
-    },
+    args::{DiffArgs, InsightsArgs, MachineArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    commands::verify,
     failure::Failure,
     input,
-    input::parsed_transaction,
+    input::{parsed_transaction, verify_request::Request},
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     local::workers,
     output,
     output::json::{self, ChangeShape, DiffShape, FunctionShape, InsightsShape, ProfileShape},
+    output::report::functions_table,
     output::verdict::without_dead_link,
 };
 
@@ -87,7 +84,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Reports possible savings of cycles.
-pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn insights(args: &InsightsArgs) -> Result<(), Failure> {
     let profiled = target(&args.target)?;
     let view = View::new(&profiled.profile, &profiled.programs);
     let mut groups = antares_analysis::insights::groups(&view);
@@ -96,20 +93,19 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
         let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
         let mut findings = antares_analysis::insights::insights(&view);
         findings.truncate(args.top);
-        json::print(&InsightsShape { outcome, cycles, findings: &findings, groups: &groups })?;
-        return Ok(ExitCode::SUCCESS);
+        return json::print(&InsightsShape { outcome, cycles, findings: &findings, groups: &groups });
     }
     let here = Sources::here();
     let source = |file: &str| here.read(file);
     let findings = antares_analysis::insights::markdown(&groups, profiled.profile.sum().cycles, &source);
-    output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())
 }
 
 fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let read = |path: &Path| {
-        let (elf, vm_version, args) = (Some(path.to_owned()), args.vm_version, args.args.clone());
-        target(&TargetArgs { elf, vm_version, args, ..bare(&Terms::default()) })
+        let machine = MachineArgs { vm_version: args.vm_version, isa: None };
+        let (elf, args) = (Some(path.to_owned()), args.args.clone());
+        target(&TargetArgs { elf, machine, args, ..TargetArgs::default() })
     };
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let views = [&before, &after].map(|profiled| View::new(&profiled.profile, &profiled.programs));
@@ -194,9 +190,8 @@ fn of_archive(bytes: &[u8]) -> Result<Profiled, Failure> {
 }
 
 fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profiled, Failure> {
-    let isa = args.isa.unwrap_or_else(|| Isa::of_version(args.vm_version));
     let job = RunJob {
-        options: CompileOptions { vm_version: args.vm_version, isa },
+        options: args.machine.options(),
         tier: Tier::Interpreter,
         args: args.args.iter().cloned().map(OsStringExt::into_vec).collect(),
         cycles_max: args.limits.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
@@ -271,26 +266,20 @@ struct Files {
 }
 
 fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> Result<Profiled, Failure> {
-    let environment = Environment::default();
     let mut elfs = Programs::new();
     let mut size_bytes = 0;
-    for program in programs(mock, &environment) {
+    for program in programs(mock, &Environment::default()) {
         size_bytes += program.elf.len() as u64;
         elfs.add(&program.elf);
     }
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = environment;
     let shared =
         |(data_hash, data): &([u8; 32], Sealed)| SharedCell { data_hash: *data_hash, bytes: data.len() };
     let job = VerifyJob {
         form: files.form,
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         tier: Tier::Interpreter,
-        cycles_max: args.limits.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
-        debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: files.file.len(),
         cells: files.cells.iter().map(shared).collect(),
-        is_alone: true,
-        ..VerifyJob::default()
+        ..Request { cycles_max: args.limits.max_cycles, ..Request::default() }.job()
     };
     let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
     let report = request(&ProfileJob::Verify(job), &files.file, &cells, args)?;
@@ -358,21 +347,16 @@ fn finish(
 
 /// Functions by cost.
 fn table(view: &View<'_>, outcome: &str, rows: usize) -> String {
-    let sum = view.profile().sum().cycles;
-    let mut text = format!("{outcome}\n\n");
-    let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
-    for row in view.top(rows).iter().filter(|row| row.total.cycles > 0) {
-        let (own, total) = (row.own.cycles, row.total.cycles);
-        let (own_share, total_share) = (share(own, sum), share(total, sum));
-        let _ = writeln!(text, "{own:>14} {own_share:>7}  {total:>14} {total_share:>7}  {}", row.name);
-    }
-    text
+    let rows = view.top(rows);
+    let rows = rows.iter().map(|row| (&*row.name, row.own.cycles, row.total.cycles));
+    let table = functions_table(rows.filter(|(.., total)| *total > 0), view.profile().sum().cycles);
+    format!("{outcome}\n\n{table}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::percent::Percent;
+    use crate::args::percent::{Percent, share};
 
     #[test]
     fn shares_are_exact() {

@@ -103,7 +103,7 @@ pub(crate) fn in_parallel<T: Send>(
 
 /// Arguments on these terms, without a target.
 pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
-    TargetArgs { vm_version: 2, limits: terms.limits, ..TargetArgs::default() }
+    TargetArgs { limits: terms.limits, ..TargetArgs::default() }
 }
 
 /// Whether a file is a transaction in JSON, or one described in TOML.

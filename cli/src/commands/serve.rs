@@ -1,7 +1,5 @@
 //! `antares serve`: both services in this process, on one address.
 
-use std::process::ExitCode;
-
 use antares_config::Role;
 use antares_runner_svc::{app, embedded};
 use antares_serve::{Options, Request};
@@ -9,12 +7,11 @@ use antares_serve::{Options, Request};
 use crate::{failure::Failure, output};
 
 /// Serves until SIGTERM or SIGINT, or prints the requested information.
-pub(crate) fn serve(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
     let request =
         options.resolve(Role::Both, &app::layer_names()).map_err(|error| Failure::Usage(error.into()))?;
     match request {
-        Request::Print(text) => output::print(text.as_bytes())?,
-        Request::Serve(config) => embedded::serve(&config).map_err(|error| Failure::Service(error.into()))?,
+        Request::Print(text) => output::print(text.as_bytes()),
+        Request::Serve(config) => embedded::serve(&config).map_err(|error| Failure::Service(error.into())),
     }
-    Ok(ExitCode::SUCCESS)
 }

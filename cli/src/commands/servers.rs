@@ -7,14 +7,13 @@ use antares_proto::v1;
 use anyhow::anyhow;
 
 use crate::{
-    args::percent::share,
     args::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs, server_of},
     failure::Failure,
     input,
     limits::SCRIPT_BYTES_MAX,
     output,
     output::json,
-    output::report::grouped,
+    output::report::{functions_table, grouped},
     output::server_json::{
         HealthShape, RanScript, RanShape, ServiceShape, StatShape, StoredEntry, StoredShape, TopShape,
     },
@@ -33,14 +32,13 @@ impl ServerArgs {
 }
 
 /// `antares upload`: stores scripts.
-pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn upload(args: &UploadArgs) -> Result<(), Failure> {
     let server = args.server.server()?;
-    for path in &args.elf {
+    args.elf.iter().try_for_each(|path| {
         let elf = input::read(path, SCRIPT_BYTES_MAX)?;
         let was = if server.upload(&elf)? { "was stored before" } else { "stored" };
-        output::print(format!("{}  {}  {was}\n", Sha256Digest::of(&elf), path.display()).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
+        output::print(format!("{}  {}  {was}\n", Sha256Digest::of(&elf), path.display()).as_bytes())
+    })
 }
 
 /// `antares rm`: status 1 if a script was not stored.
@@ -77,22 +75,16 @@ fn each_stored(
 }
 
 /// `antares ls --stored`.
-fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
+fn list_stored(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
         let stored = args.server.server()?.list_stored(args.artifacts)?.into_iter().map(|entry| {
             let (size_bytes, pinned, used) = (entry.size_bytes, entry.pinned, entry.used);
             StoredEntry { key: entry.key.to_string(), size_bytes, pinned, used }
         });
-        json::print(&StoredShape { stored: stored.collect() })?;
-        return Ok(ExitCode::SUCCESS);
+        return json::print(&StoredShape { stored: stored.collect() });
     }
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{:<64} {:>16}  notes",
-        if args.artifacts { "artifact" } else { "sha256 of the script" },
-        "bytes"
-    );
+    let what = if args.artifacts { "artifact" } else { "sha256 of the script" };
+    let mut text = format!("{what:<64} {:>16}  notes\n", "bytes");
     for entry in args.server.server()?.list_stored(args.artifacts)? {
         let notes = match (entry.pinned, entry.used) {
             (true, true) => "pinned, used",
@@ -103,28 +95,24 @@ fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
         let line = format!("{:<64} {:>16}  {notes}", entry.key, grouped(entry.size_bytes));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    output::print(output::printable(&text).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(output::printable(&text).as_bytes())
 }
 
 /// `antares ls`: scripts that ran recently, or stored scripts.
-pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.stored {
         return list_stored(args);
     }
     if args.json {
         let ran = args.server.server()?.list(args.window_ms)?;
-        json::print(&RanShape { scripts: ran.iter().map(RanScript::of).collect() })?;
-        return Ok(ExitCode::SUCCESS);
+        return json::print(&RanShape { scripts: ran.iter().map(RanScript::of).collect() });
     }
-    let mut text = String::new();
-    let _ = writeln!(text, "{:<64} {:>20} {:>12}", "sha256 of the script", "cycles", "runs");
+    let mut text = format!("{:<64} {:>20} {:>12}\n", "sha256 of the script", "cycles", "runs");
     for ran in args.server.server()?.list(args.window_ms)? {
         let name = if ran.script.is_empty() { "transactions" } else { &ran.script };
         let _ = writeln!(text, "{name:<64} {:>20} {:>12}", grouped(ran.cycles), grouped(ran.runs));
     }
-    output::print(output::printable(&text).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(output::printable(&text).as_bytes())
 }
 
 /// `antares stat`: information on a script; status 1 if the server does not have it.
@@ -160,28 +148,20 @@ pub(crate) fn health(args: &HealthArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `antares capabilities`.
-pub(crate) fn capabilities(args: &ServerArgs) -> Result<ExitCode, Failure> {
-    output::print(args.server()?.capabilities()?.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn capabilities(args: &ServerArgs) -> Result<(), Failure> {
+    output::print(args.server()?.capabilities()?.as_bytes())
 }
 
 /// `antares top`.
-pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn top(args: &TopArgs) -> Result<(), Failure> {
     let script = args.script.as_deref().map(digest).transpose()?.map(|digest| digest.to_string());
     let selection = Some(v1::ProfileSelection { script, window_ms: args.window_ms });
     let request = v1::TopFunctionsRequest { selection, limit: Some(args.top) };
     let answer = args.server.server()?.top(request)?;
     if args.json {
-        json::print(&TopShape::of(&answer))?;
-        return Ok(ExitCode::SUCCESS);
+        return json::print(&TopShape::of(&answer));
     }
-    let mut text = format!("{} cycles\n\n", grouped(answer.cycles));
-    let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
-    for row in answer.functions {
-        let (own, total) = (row.self_cycles, row.total_cycles);
-        let shares = (share(own, answer.cycles), share(total, answer.cycles));
-        let _ = writeln!(text, "{own:>14} {:>7}  {total:>14} {:>7}  {}", shares.0, shares.1, row.name);
-    }
-    output::print(output::printable(&text).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    let rows = answer.functions.iter().map(|row| (&*row.name, row.self_cycles, row.total_cycles));
+    let text = format!("{} cycles\n\n{}", grouped(answer.cycles), functions_table(rows, answer.cycles));
+    output::print(output::printable(&text).as_bytes())
 }

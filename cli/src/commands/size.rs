@@ -1,11 +1,6 @@
 //! `antares size`: the size of each part of a script, and a smaller version of the script.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    path::Path,
-    process::ExitCode,
-};
+use std::{fmt::Write as _, path::Path};
 
 use antares_analysis::size::{Part, Shrunk, Sizes, shrink};
 use anyhow::anyhow;
@@ -15,14 +10,14 @@ use crate::{
     args::{SizeArgs, percent::share},
     failure::Failure,
     input, output,
-    output::report::grouped,
+    output::report::{Numbers, change_row, changes, grouped},
 };
 
 /// Longest file to analyse, bytes: builds with debug information are longer than scripts.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Reports sizes, or writes a smaller script.
-pub(crate) fn size(args: &SizeArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn size(args: &SizeArgs) -> Result<(), Failure> {
     let elf = input::read(&args.elf, BYTES_MAX)?;
     if let Some(path) = args.output.as_deref().filter(|_| args.shrink) {
         return shrunk(&elf, path, args.json);
@@ -48,11 +43,10 @@ pub(crate) fn size(args: &SizeArgs) -> Result<ExitCode, Failure> {
         None if args.json => serde_json::to_string(&sizes).unwrap_or_default() + "\n",
         None => listed(&sizes, args.top),
     };
-    output::print(output::printable(&text).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    output::print(output::printable(&text).as_bytes())
 }
 
-fn shrunk(elf: &[u8], path: &Path, is_json: bool) -> Result<ExitCode, Failure> {
+fn shrunk(elf: &[u8], path: &Path, is_json: bool) -> Result<(), Failure> {
     let Shrunk { elf: smaller, is_packed, header_bytes } =
         shrink(elf).map_err(|error| Failure::Usage(error.into()))?;
     output::write(path, &smaller)?;
@@ -82,11 +76,10 @@ fn shrunk(elf: &[u8], path: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     };
     // The script itself may be on standard output.
     if input::is_stdio(path) {
-        eprint!("{text}")
-    } else {
-        output::print(text.as_bytes())?
+        eprint!("{text}");
+        return Ok(());
     }
-    Ok(ExitCode::SUCCESS)
+    output::print(text.as_bytes())
 }
 
 fn listed(sizes: &Sizes, top: usize) -> String {
@@ -134,30 +127,17 @@ fn compared(before: &Sizes, after: &Sizes, top: usize) -> String {
         ("loaded", before.loaded_bytes, after.loaded_bytes),
         ("never loaded", before.strippable_bytes, after.strippable_bytes),
     ] {
-        row(&mut text, name, old, new);
+        text += &change_row(name, old, new, "");
     }
     for ((title, old), (_, new)) in tables(before).into_iter().zip(tables(after)).take(3) {
-        let by_name = |parts: &[Part]| -> BTreeMap<String, u64> {
-            let mut sums = BTreeMap::new();
+        let by_name = |parts: &[Part]| {
+            let mut sums = Numbers::new();
             parts.iter().for_each(|part| *sums.entry(part.name.clone()).or_default() += part.bytes);
             sums
         };
-        let (old, new) = (by_name(old), by_name(new));
-        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-        let bytes = |parts: &BTreeMap<String, u64>, name: &String| parts.get(name).copied().unwrap_or(0);
-        let mut changed: Vec<_> =
-            names.into_iter().map(|name| (name, bytes(&old, name), bytes(&new, name))).collect();
-        changed.retain(|(_, old, new)| old != new);
-        changed.sort_by_key(|(name, old, new)| (std::cmp::Reverse(old.abs_diff(*new)), *name));
-        for (name, old, new) in changed.into_iter().take(top) {
-            row(&mut text, &format!("{title}: {}", name.replace('|', "\\|")), old, new);
+        for (name, old, new) in changes(&by_name(old), &by_name(new)).into_iter().take(top) {
+            text += &change_row(&format!("{title}: {}", name.replace('|', "\\|")), old, new, "");
         }
     }
     text
-}
-
-fn row(text: &mut String, name: &str, old: u64, new: u64) {
-    let sign = if new >= old { '+' } else { '-' };
-    let (before, after, by) = (grouped(old), grouped(new), grouped(old.abs_diff(new)));
-    let _ = writeln!(text, "| {name} | {before} | {after} | {sign}{by} |");
 }

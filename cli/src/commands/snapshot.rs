@@ -24,7 +24,7 @@ use crate::{
     input,
     limits::{SNAPSHOT_BYTES_MAX, SNAPSHOT_FUNCTIONS_MAX},
     output,
-    output::report::grouped,
+    output::report::{self, Numbers, grouped},
 };
 
 /// Default name of the file.
@@ -53,7 +53,7 @@ struct Entry {
     /// Of the script; for a transaction, of all programs in its cells.
     size_bytes: u64,
     /// Self cycles of the most expensive functions.
-    functions: BTreeMap<String, u64>,
+    functions: Numbers,
 }
 
 /// A change of an entry.
@@ -209,12 +209,8 @@ fn table(changed: &[Changed<'_>], entries: usize) -> String {
 
 /// The functions whose cycles changed most.
 fn functions(text: &mut String, old: &Entry, new: &Entry) {
-    let names: BTreeSet<&String> = old.functions.keys().chain(new.functions.keys()).collect();
-    let cycles = |entry: &Entry, name: &String| entry.functions.get(name).copied().unwrap_or(0);
-    let both = names.into_iter().map(|name| (name, cycles(old, name), cycles(new, name)));
-    let mut both: Vec<_> = both.filter(|(_, old, new)| old != new).collect();
-    both.sort_by_key(|(name, old, new)| (std::cmp::Reverse(old.abs_diff(*new)), *name));
-    for (name, old, new) in both.into_iter().take(FUNCTIONS_SHOWN) {
+    let changed = report::changes(&old.functions, &new.functions);
+    for (name, old, new) in changed.into_iter().take(FUNCTIONS_SHOWN) {
         row(text, &format!("&emsp;{}", name.replace('|', "\\|")), old, new);
     }
 }
@@ -222,8 +218,7 @@ fn functions(text: &mut String, old: &Entry, new: &Entry) {
 fn row(text: &mut String, name: &str, old: u64, new: u64) {
     let sign = if new >= old { '+' } else { '-' };
     let share = if old == 0 { String::new() } else { format!(" ({sign}{}%)", share(old.abs_diff(new), old)) };
-    let (before, after, by) = (grouped(old), grouped(new), grouped(old.abs_diff(new)));
-    let _ = writeln!(text, "| {name} | {before} | {after} | {sign}{by}{share} |");
+    *text += &report::change_row(name, old, new, &share);
 }
 
 #[cfg(test)]

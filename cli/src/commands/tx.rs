@@ -1,7 +1,5 @@
 //! `antares tx build`: a mock transaction from a small file.
 
-use std::process::ExitCode;
-
 use crate::{
     args::{TxArgs, TxCommand},
     commands::verify::read_draft,
@@ -9,10 +7,9 @@ use crate::{
     output,
 };
 
-pub(crate) fn tx(args: &TxArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn tx(args: &TxArgs) -> Result<(), Failure> {
     let TxCommand::Build { file } = &args.command;
     let mut json = read_draft(file)?.json;
     json.push(b'\n');
-    output::print(&json)?;
-    Ok(ExitCode::SUCCESS)
+    output::print(&json)
 }

@@ -7,12 +7,12 @@ use std::{
     process::ExitCode,
 };
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::Sha256Digest;
 use anyhow::{Context as _, anyhow};
-use clap::{Args, value_parser};
+use clap::Args;
 
 use crate::{
-    args::servers::ServerArgs,
+    args::{script::MachineArgs, servers::ServerArgs},
     failure::Failure,
     input, output,
     remote::calls::warm::{Cold, Warmed},
@@ -39,12 +39,8 @@ pub(crate) struct WarmArgs {
 /// How scripts are compiled.
 #[derive(Debug, Args)]
 pub(crate) struct WarmHow {
-    /// VM version
-    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
-    vm_version: u32,
-    /// Instruction set [default: implied by the VM version]
-    #[arg(long, value_name = "imc[+b][+mop][+a]")]
-    isa: Option<Isa>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Parallel compiles
     #[arg(long, value_name = "N", default_value = "4")]
     at_once: NonZeroUsize,
@@ -98,12 +94,8 @@ fn add(name: &Path, cold: &mut Vec<Cold>) -> Result<(), Failure> {
 pub(crate) fn warm_all(mut cold: Vec<Cold>, how: &WarmHow, server: &ServerArgs) -> Result<ExitCode, Failure> {
     let mut seen = std::collections::HashSet::new();
     cold.retain(|one| seen.insert(one.script));
-    let options = CompileOptions {
-        vm_version: how.vm_version,
-        isa: how.isa.unwrap_or_else(|| Isa::of_version(how.vm_version)),
-    };
     let (all, mut done, mut refused) = (cold.len(), 0_usize, 0_usize);
-    server.server()?.warm(cold, options, how.at_once, |one, warmed| {
+    server.server()?.warm(cold, how.machine.options(), how.at_once, |one, warmed| {
         done += 1;
         let what = match warmed {
             Ok(Warmed::Hit) => "was compiled before".to_owned(),

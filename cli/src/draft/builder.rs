@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
 use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction};
 use ckb_types::{
     bytes::Bytes,
@@ -15,7 +16,7 @@ use ckb_types::{
 
 use super::{
     bytes::{Part, bytes, code_of, exact, parts},
-    error::{At, DraftProblem, FieldError},
+    error::{At, FieldError},
     file::{self, Draft, Input, Output, Text, Witness},
     names::{Names, hash_type},
     signing::{message, sign},
@@ -137,8 +138,7 @@ fn script(script: &file::Script, names: &Names<'_>, field: &str) -> Result<Scrip
         (Some(text), _) => hash_type(text.get_ref()).at(text, || format!("{field}.hash_type"))?,
         (None, Some(name)) => names.cell(name).at(code, || format!("{field}.code_hash"))?.hash_type,
         (None, None) => {
-            let problem =
-                DraftProblem::Keys("is missing; only a code_hash of {{ code-hash CELL }} implies it");
+            let problem = anyhow!("is missing; only a code_hash of {{{{ code-hash CELL }}}} implies it");
             return Err(problem).at(code, || format!("{field}.hash_type"));
         }
     };
@@ -187,7 +187,7 @@ fn witnesses<'a>(draft: &'a Draft, names: &Names<'_>) -> Result<Vec<Unsigned<'a>
             (Some(witness), None) => args(witness, names, &field)?,
             (None, text) => raw(optional(text.as_ref(), names, || format!("inputs[{index}].raw_witness"))?),
             (Some(_), Some(text)) => {
-                let problem = DraftProblem::Keys("an input has one of witness and raw_witness");
+                let problem = anyhow!("an input has one of witness and raw_witness");
                 return Err(problem).at(text, || format!("inputs[{index}].raw_witness"));
             }
         });
@@ -227,8 +227,9 @@ fn signed(
         }
         let first = locks.iter().position(|lock| *lock == locks[index]).unwrap_or(index);
         if let Some(text) = witness.lock.filter(|_| first != index) {
-            return Err(DraftProblem::Signature { first })
-                .at(text, || format!("inputs[{index}].witness.lock"));
+            let problem =
+                anyhow!("a signature belongs to the witness of its lock's first input, inputs[{first}]");
+            return Err(problem).at(text, || format!("inputs[{index}].witness.lock"));
         }
         let group = (0..locks.len()).filter(|other| locks[*other] == locks[index]);
         let hashed = group.chain(draft.inputs.len()..unsigned.len()).map(|other| &unsigned[other]);

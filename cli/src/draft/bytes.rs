@@ -1,15 +1,18 @@
 //! Bytes as text: hexadecimal digits and placeholders.
 
+use anyhow::{Context as _, Result, bail, ensure};
 use ckb_hash::blake2b_256;
 use ckb_types::prelude::*;
 use secp256k1::SecretKey;
 
 use super::{
-    error::DraftProblem,
     names::Names,
     signing::{SIGNATURE_BYTES, hash_160, multisig, pubkey_hash},
     system::type_id_args,
 };
+
+const PLACEHOLDERS: &str = "data FILE, hash FILE, code-hash CELL, pubkey-hash KEY, multisig M KEY..., \
+    multisig-hash M KEY..., type-id OUTPUT and sign secp256k1 KEY";
 
 /// Known bytes, or a signature, which is computed last.
 #[derive(Clone, Debug)]
@@ -29,41 +32,41 @@ impl Part {
 }
 
 /// The bytes of `text`, which contains no signatures.
-pub(crate) fn bytes(text: &str, names: &Names<'_>) -> Result<Vec<u8>, DraftProblem> {
+pub(crate) fn bytes(text: &str, names: &Names<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for part in parts(text, names)? {
         match part {
             Part::Known(more) => bytes.extend(more),
-            Part::Signature(_) => return Err(DraftProblem::Unsigned),
+            Part::Signature(_) => bail!("a signature can only be in the lock of a witness"),
         }
     }
     Ok(bytes)
 }
 
 /// The bytes of `text`, whose length its field fixes.
-pub(crate) fn exact<const N: usize>(text: &str, names: &Names<'_>) -> Result<[u8; N], DraftProblem> {
+pub(crate) fn exact<const N: usize>(text: &str, names: &Names<'_>) -> Result<[u8; N]> {
     let found = bytes(text, names)?;
-    found.as_slice().try_into().map_err(|_| DraftProblem::Length { expected: N, found: found.len() })
+    found.as_slice().try_into().ok().with_context(|| format!("has {} bytes, not {N}", found.len()))
 }
 
 /// The parts of `text`.
-pub(crate) fn parts(text: &str, names: &Names<'_>) -> Result<Vec<Part>, DraftProblem> {
-    let no_digits = || DraftProblem::Digits { text: shortened(text) };
-    let mut rest = match text.strip_prefix("0x") {
-        Some(rest) => rest,
-        None if text.is_empty() || text.starts_with("{{") => text,
-        None => return Err(no_digits()),
+pub(crate) fn parts(text: &str, names: &Names<'_>) -> Result<Vec<Part>> {
+    let no_digits = || {
+        let forms = "they are 0x and pairs of hexadecimal digits, or placeholders in {{ }}";
+        format!("{:?} is no bytes: {forms}", shortened(text))
     };
+    let without = (text.is_empty() || text.starts_with("{{")).then_some(text);
+    let mut rest = text.strip_prefix("0x").or(without).with_context(no_digits)?;
     let mut parts = Vec::new();
     while !rest.is_empty() {
         let (digits, inside) = rest.split_once("{{").unwrap_or((rest, ""));
-        let known = hex::decode(digits).map_err(|_| no_digits())?;
+        let known = hex::decode(digits).ok().with_context(no_digits)?;
         names.take(known.len())?;
         parts.push(Part::Known(known));
         if digits.len() == rest.len() {
             break;
         }
-        let (placeholder, after) = inside.split_once("}}").ok_or_else(no_digits)?;
+        let (placeholder, after) = inside.split_once("}}").with_context(no_digits)?;
         parts.push(fill(placeholder.trim(), names)?);
         names.take(parts.last().map_or(0, |part| part.unsigned().len()))?;
         rest = after;
@@ -71,18 +74,17 @@ pub(crate) fn parts(text: &str, names: &Names<'_>) -> Result<Vec<Part>, DraftPro
     Ok(parts)
 }
 
-fn fill(placeholder: &str, names: &Names<'_>) -> Result<Part, DraftProblem> {
-    let unknown = || DraftProblem::Placeholder { text: shortened(placeholder) };
-    let (verb, argument) = placeholder.split_once(' ').ok_or_else(unknown)?;
+fn fill(placeholder: &str, names: &Names<'_>) -> Result<Part> {
+    let unknown = || format!("{:?} is no placeholder; there are {PLACEHOLDERS}", shortened(placeholder));
+    let (verb, argument) = placeholder.split_once(' ').with_context(unknown)?;
     let argument = argument.trim();
-    let keys = || -> Result<Vec<u8>, DraftProblem> {
+    let keys = || -> Result<Vec<u8>> {
         let mut words = argument.split_whitespace();
-        let threshold = words.next().and_then(|word| word.parse().ok()).ok_or_else(unknown)?;
-        let keys: Vec<SecretKey> = words.map(|name| names.key(name)).collect::<Result<_, _>>()?;
-        let count = u8::try_from(keys.len()).map_err(|_| DraftProblem::Number(keys.len().to_string()))?;
-        if threshold == 0 || threshold > count {
-            return Err(DraftProblem::Number(format!("{threshold} of {count} keys")));
-        }
+        let threshold = words.next().and_then(|word| word.parse().ok()).with_context(unknown)?;
+        let keys: Vec<SecretKey> = words.map(|name| names.key(name)).collect::<Result<_>>()?;
+        let count = u8::try_from(keys.len()).ok();
+        let count = count.with_context(|| format!("{} does not fit", keys.len()))?;
+        ensure!((1..=count).contains(&threshold), "{threshold} of {count} keys does not fit");
         Ok(multisig(threshold, count, &keys))
     };
     Ok(Part::Known(match verb {
@@ -93,17 +95,15 @@ fn fill(placeholder: &str, names: &Names<'_>) -> Result<Part, DraftProblem> {
         "multisig" => keys()?,
         "multisig-hash" => hash_160(&keys()?).to_vec(),
         "type-id" => {
-            let output: u64 = argument.parse().map_err(|_| unknown())?;
-            if output >= names.outputs {
-                return Err(DraftProblem::Number(format!("output {output} of {}", names.outputs)));
-            }
+            let output: u64 = argument.parse().ok().with_context(unknown)?;
+            ensure!(output < names.outputs, "output {output} of {} does not fit", names.outputs);
             type_id_args(&names.first_input, output).to_vec()
         }
         "sign" => {
-            let key = argument.strip_prefix("secp256k1 ").ok_or_else(unknown)?;
+            let key = argument.strip_prefix("secp256k1 ").with_context(unknown)?;
             return Ok(Part::Signature(names.key(key.trim())?));
         }
-        _ => return Err(unknown()),
+        _ => bail!(unknown()),
     }))
 }
 

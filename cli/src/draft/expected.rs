@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use anyhow::Context as _;
 use toml::Spanned;
 
-use super::error::{At, DraftProblem, FieldError};
+use super::error::{At, FieldError};
 
 /// The expected outcome of the verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,6 @@ pub(crate) fn of(text: Option<&Spanned<String>>) -> Result<Expected, FieldError>
         _ => exit().map(Expected::Exit),
     };
     let forms = "accepted, rejected, or exit with a code from -128 to 127 but 0";
-    let refused = || DraftProblem::Form { text: text.get_ref().clone(), forms };
-    expected.ok_or_else(refused).at(text, || "expect".to_owned())
+    let refused = || format!("{:?} is not {forms}", text.get_ref());
+    expected.with_context(refused).at(text, || "expect".to_owned())
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use antares_transaction::worded;
+use anyhow::anyhow;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::{DraftError, DraftProblem, FieldError};
+use super::error::{DraftError, FieldError};
 
 /// A text and its position.
 pub(crate) type Text = Spanned<String>;
@@ -101,10 +102,10 @@ pub(crate) struct Witness {
 pub(crate) fn parse(text: &str) -> Result<Draft, DraftError> {
     toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        let problem = DraftProblem::Toml(match text.trim_start().starts_with('{') {
-            true => "this is JSON: name the file *.json".to_owned(),
-            false => worded(error.message()).replace("an object", "a table"),
-        });
+        let problem = match text.trim_start().starts_with('{') {
+            true => anyhow!("this is JSON: name the file *.json"),
+            false => anyhow!(worded(error.message()).replace("an object", "a table")),
+        };
         FieldError { span, field: String::new(), problem }.locate(text)
     })
 }

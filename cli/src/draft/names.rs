@@ -2,7 +2,11 @@
 
 use std::{cell::Cell, collections::BTreeMap, path::Path};
 
-use antares_transaction::{limits::TRANSACTION_BYTES_MAX, template};
+use antares_transaction::{
+    limits::TRANSACTION_BYTES_MAX,
+    template::{self, type_id},
+};
+use anyhow::{Context as _, Result, anyhow, bail};
 use ckb_types::{
     bytes::Bytes,
     core::{HeaderBuilder, HeaderView, ScriptHashType},
@@ -13,10 +17,10 @@ use secp256k1::SecretKey;
 
 use super::{
     bytes::{bytes, exact},
-    error::{At, DraftProblem, FieldError},
+    error::{At, FieldError},
     file::{self, Draft},
     since::epoch,
-    system::{self, system, type_id},
+    system::{self, system},
 };
 
 /// Limit for placeholders and digits together: each byte becomes two digits.
@@ -55,8 +59,9 @@ impl<'a> Names<'a> {
         let outputs = draft.outputs.len() as u64;
         let mut names = Self { folder, keys, headers, cells, needs_points, first_input, outputs, left };
         for (name, text) in &draft.keys {
+            let why = "is no secret key: 0 and numbers from the order of the curve are none";
             let key = exact(text.get_ref(), &names);
-            let key = key.and_then(|bytes| SecretKey::from_byte_array(&bytes).map_err(|_| DraftProblem::Key));
+            let key = key.and_then(|bytes| SecretKey::from_byte_array(&bytes).ok().context(why));
             names.keys.insert(name, key.at(text, || format!("keys.{name}"))?);
         }
         for (index, header) in draft.headers.iter().enumerate() {
@@ -71,7 +76,7 @@ impl<'a> Names<'a> {
     fn add_header(&mut self, header: &'a file::Header, field: &str) -> Result<(), FieldError> {
         let name = header.name.get_ref();
         if self.headers.iter().any(|(known, _)| known == name) {
-            return Err(DraftProblem::Twice(name.clone())).at(&header.name, || format!("{field}.name"));
+            return Err(twice(name)).at(&header.name, || format!("{field}.name"));
         }
         let mut builder = HeaderBuilder::default().number(header.number).timestamp(header.timestamp_ms);
         if let Some(text) = &header.epoch {
@@ -88,7 +93,7 @@ impl<'a> Names<'a> {
     fn add_cell(&mut self, cell: &file::Cell, field: &str) -> Result<(), FieldError> {
         let name = cell.name.get_ref();
         if self.cells.iter().any(|known| known.name == *name) {
-            return Err(DraftProblem::Twice(name.clone())).at(&cell.name, || format!("{field}.name"));
+            return Err(twice(name)).at(&cell.name, || format!("{field}.name"));
         }
         let header = self.header(cell.header.as_ref(), field)?;
         let mut hash_type = ScriptHashType::Data2;
@@ -109,14 +114,14 @@ impl<'a> Names<'a> {
                 found.data
             }
             _ => {
-                let problem = DraftProblem::Keys("a cell has one of file, data and system");
+                let problem = anyhow!("a cell has one of file, data and system");
                 return Err(problem).at(&cell.name, || field.to_owned());
             }
         };
         if let Some(text) = &cell.hash_type {
             hash_type = self::hash_type(text.get_ref()).at(text, || format!("{field}.hash_type"))?;
             if hash_type == ScriptHashType::Type && type_script.is_none() {
-                type_script = Some(type_id(ckb_hash::blake2b_256(name)));
+                type_script = Some(type_id(&ckb_hash::blake2b_256(name)));
             }
         }
         let code_hash = match &type_script {
@@ -136,29 +141,28 @@ impl<'a> Names<'a> {
     ) -> Result<Option<Byte32>, FieldError> {
         let Some(text) = text else { return Ok(None) };
         let found = self.headers.iter().find(|(name, _)| name == text.get_ref());
-        let known = || self.headers.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let found = found.ok_or_else(|| unknown("header", text.get_ref(), known()));
+        let found = found
+            .with_context(|| unknown("header", text.get_ref(), self.headers.iter().map(|(name, _)| *name)));
         found.map(|(_, header)| Some(header.hash())).at(text, || format!("{field}.header"))
     }
 
-    pub(crate) fn key(&self, name: &str) -> Result<SecretKey, DraftProblem> {
-        let known = || self.keys.keys().map(|&name| name.to_owned()).collect();
-        self.keys.get(name).copied().ok_or_else(|| unknown("key", name, known()))
+    pub(crate) fn key(&self, name: &str) -> Result<SecretKey> {
+        self.keys.get(name).copied().with_context(|| unknown("key", name, self.keys.keys().copied()))
     }
 
-    pub(crate) fn cell(&self, name: &str) -> Result<&Code, DraftProblem> {
-        let known = || self.cells.iter().map(|cell| cell.name.clone()).collect();
-        self.cells.iter().find(|cell| cell.name == name).ok_or_else(|| unknown("cell", name, known()))
+    pub(crate) fn cell(&self, name: &str) -> Result<&Code> {
+        let found = self.cells.iter().find(|cell| cell.name == name);
+        found.with_context(|| unknown("cell", name, self.cells.iter().map(|cell| &*cell.name)))
     }
 
-    pub(crate) fn file(&self, name: &str) -> Result<Vec<u8>, DraftProblem> {
+    pub(crate) fn file(&self, name: &str) -> Result<Vec<u8>> {
         Ok(template::read_file(&self.folder.join(name))?)
     }
 
     /// Counts bytes against the limit.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), DraftProblem> {
+    pub(crate) fn take(&self, bytes: usize) -> Result<()> {
         let left = self.left.get().checked_sub(bytes);
-        self.left.set(left.ok_or(DraftProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX })?);
+        self.left.set(left.ok_or_else(too_large)?);
         Ok(())
     }
 
@@ -174,16 +178,25 @@ impl<'a> Names<'a> {
     }
 }
 
-pub(crate) fn hash_type(text: &str) -> Result<ScriptHashType, DraftProblem> {
+pub(crate) fn hash_type(text: &str) -> Result<ScriptHashType> {
     match text {
         "data" => Ok(ScriptHashType::Data),
         "data1" => Ok(ScriptHashType::Data1),
         "data2" => Ok(ScriptHashType::Data2),
         "type" => Ok(ScriptHashType::Type),
-        _ => Err(DraftProblem::Form { text: text.to_owned(), forms: "data, data1, data2 or type" }),
+        _ => bail!("{text:?} is not data, data1, data2 or type"),
     }
 }
 
-fn unknown(kind: &'static str, name: &str, known: Vec<String>) -> DraftProblem {
-    DraftProblem::Unknown { kind, name: name.to_owned(), known }
+fn twice(name: &str) -> anyhow::Error {
+    anyhow!("{name:?} is defined twice")
+}
+
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!("there is no {kind} {name:?}; there are: {}", known.collect::<Vec<_>>().join(", "))
+}
+
+/// The problem of a transaction beyond the limit.
+pub(crate) fn too_large() -> anyhow::Error {
+    anyhow!("the transaction has more than {TRANSACTION_BYTES_MAX} bytes")
 }

@@ -1,8 +1,7 @@
 //! Parses `since` and epochs.
 
+use anyhow::{Context as _, Result};
 use ckb_types::core::EpochNumberWithFraction;
-
-use super::error::DraftProblem;
 
 /// The flag of a relative `since`, and the metrics (RFC 17).
 const RELATIVE: u64 = 1 << 63;
@@ -14,7 +13,7 @@ const VALUE_MAX: u64 = (1 << 56) - 1;
 const FORMS: &str = "[relative] block N, epoch N, epoch N+I/L or seconds N, or 0x and digits";
 
 /// `[relative] block 10`, `epoch 180`, `epoch 180+1/4`, `seconds 86400`, or the number itself.
-pub(crate) fn since(text: &str) -> Result<u64, DraftProblem> {
+pub(crate) fn since(text: &str) -> Result<u64> {
     let parsed = || {
         if let Some(digits) = text.strip_prefix("0x") {
             return u64::from_str_radix(digits, 16).ok();
@@ -31,11 +30,11 @@ pub(crate) fn since(text: &str) -> Result<u64, DraftProblem> {
         };
         (value <= VALUE_MAX).then_some(flag | metric | value)
     };
-    parsed().ok_or_else(|| DraftProblem::Form { text: text.to_owned(), forms: FORMS })
+    parsed().with_context(|| format!("{text:?} is not {FORMS}"))
 }
 
 /// `180` or `180+1/4`.
-pub(crate) fn epoch(text: &str) -> Result<EpochNumberWithFraction, DraftProblem> {
+pub(crate) fn epoch(text: &str) -> Result<EpochNumberWithFraction> {
     let parsed = || {
         let (number, fraction) = text.split_once('+').unwrap_or((text, "0/1"));
         let (index, length) = fraction.split_once('/')?;
@@ -46,8 +45,7 @@ pub(crate) fn epoch(text: &str) -> Result<EpochNumberWithFraction, DraftProblem>
             && length < EpochNumberWithFraction::LENGTH_MAXIMUM_VALUE;
         is_valid.then(|| EpochNumberWithFraction::new(number, index, length))
     };
-    let forms = "an epoch: N, or N+I/L with I below L";
-    parsed().ok_or_else(|| DraftProblem::Form { text: text.to_owned(), forms })
+    parsed().with_context(|| format!("{text:?} is not an epoch: N, or N+I/L with I below L"))
 }
 
 #[cfg(test)]

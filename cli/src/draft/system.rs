@@ -2,19 +2,16 @@
 
 use std::borrow::Cow;
 
+use antares_transaction::template::type_id;
+use anyhow::{Result, bail};
 use ckb_hash::new_blake2b;
 use ckb_system_scripts::BUNDLED_CELL;
 use ckb_types::{
     bytes::Bytes,
     core::ScriptHashType,
-    h256,
     packed::{CellInput, Script},
     prelude::*,
 };
-
-use super::error::DraftProblem;
-
-const FORMS: &str = "always-success, dao, multisig or secp256k1";
 
 /// A published script.
 pub(crate) struct System {
@@ -25,23 +22,19 @@ pub(crate) struct System {
     pub(crate) needs_points: bool,
 }
 
-pub(crate) fn system(name: &str) -> Result<System, DraftProblem> {
+pub(crate) fn system(name: &str) -> Result<System> {
     // Outputs of the first transaction, whose type ids follow from its input.
-    let genesis = |output| Some(type_id(type_id_args(&CellInput::new_cellbase_input(0), output)));
+    let genesis = |output| Some(type_id(&type_id_args(&CellInput::new_cellbase_input(0), output)));
     let (file, type_script, hash_type) = match name {
         "always-success" => {
             let data = Bytes::from_static(ckb_always_success_script::ALWAYS_SUCCESS);
-            return Ok(System {
-                data,
-                type_script: None,
-                hash_type: ScriptHashType::Data,
-                needs_points: false,
-            });
+            let hash_type = ScriptHashType::Data;
+            return Ok(System { data, type_script: None, hash_type, needs_points: false });
         }
         "secp256k1" => ("secp256k1_blake160_sighash_all", genesis(1), ScriptHashType::Type),
         "dao" => ("dao", genesis(2), ScriptHashType::Type),
         "multisig" => ("secp256k1_blake160_multisig_all", None, ScriptHashType::Data1),
-        _ => return Err(DraftProblem::Form { text: name.to_owned(), forms: FORMS }),
+        _ => bail!("{name:?} is not always-success, dao, multisig or secp256k1"),
     };
     Ok(System { data: bundled(file), type_script, hash_type, needs_points: file != "dao" })
 }
@@ -64,13 +57,6 @@ pub(crate) fn type_id_args(first: &CellInput, output: u64) -> [u8; 32] {
     hash.update(&output.to_le_bytes());
     hash.finalize(&mut args);
     args
-}
-
-/// The type id script with these arguments.
-pub(crate) fn type_id(args: [u8; 32]) -> Script {
-    let code_hash = h256!("0x545950455f4944");
-    let script = Script::new_builder().code_hash(code_hash).hash_type(ScriptHashType::Type);
-    script.args(Bytes::copy_from_slice(&args)).build()
 }
 
 #[cfg(test)]

@@ -37,7 +37,6 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::lock::NoContent;
 
     #[test]
     fn bytes_are_digits_or_a_file() {
@@ -45,7 +44,7 @@ mod tests {
         assert_eq!("0x00aFf0".parse(), Ok(Content::Bytes(vec![0, 0xaf, 0xf0])));
         assert_eq!("@folder/file".parse(), Ok(Content::File("folder/file".into())));
         for text in ["", "@", "00", "0x0", "0xgg", "0x+1", "0x 1"] {
-            assert_eq!(text.parse::<Content>(), Err(NoContent), "{text}");
+            assert!(text.parse::<Content>().is_err(), "{text}");
         }
     }
 }

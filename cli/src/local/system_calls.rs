@@ -1,34 +1,6 @@
 //! Explains a system call that had no handler, and names an environment that has one.
 
-/// Calls of ckb-script, by number; unlisted numbers from 2041 on are unassigned.
-const CKB: [(u64, &str); 26] = [
-    (2041, "vm_version"),
-    (2042, "current_cycles"),
-    (2043, "exec"),
-    (2051, "load_transaction"),
-    (2052, "load_script"),
-    (2061, "load_tx_hash"),
-    (2062, "load_script_hash"),
-    (2071, "load_cell"),
-    (2072, "load_header"),
-    (2073, "load_input"),
-    (2074, "load_witness"),
-    (2081, "load_cell_by_field"),
-    (2082, "load_header_by_field"),
-    (2083, "load_input_by_field"),
-    (2091, "load_cell_data_as_code"),
-    (2092, "load_cell_data"),
-    (2104, "load_block_extension"),
-    (2177, "debug"),
-    (2601, "spawn"),
-    (2602, "wait"),
-    (2603, "process_id"),
-    (2604, "pipe"),
-    (2605, "write"),
-    (2606, "read"),
-    (2607, "inherited_fd"),
-    (2608, "close"),
-];
+use antares_profile::syscall_name;
 
 /// Calls of ckb-debugger, and of Linux programs that it supports.
 const DEBUGGER: [(u64, &str); 21] = [
@@ -66,15 +38,12 @@ pub(crate) enum RunLocation {
 
 /// Explains call `number` of a script that ended at it.
 pub(crate) fn explain(number: u64, place: RunLocation) -> String {
-    let named = |table: &[(u64, &'static str)]| {
-        table.iter().find_map(|(known, name)| (*known == number).then_some(*name))
-    };
-    if let Some(name) = named(&DEBUGGER) {
+    if let Some((_, name)) = DEBUGGER.iter().find(|(known, _)| *known == number) {
         return format!(
             "{number} is {name} of ckb-debugger, which is not on the chain: antares debugger --bin SCRIPT serves it"
         );
     }
-    match (named(&CKB), place) {
+    match (syscall_name(number), place) {
         (Some(name), RunLocation::Alone) => format!(
             "{number} is {name}, which needs a transaction: antares run --as-lock SCRIPT, or antares verify --tx FILE"
         ),

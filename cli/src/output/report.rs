@@ -1,22 +1,32 @@
 //! Outcome of a run: one shape for runs here and on a server, for JSON and for people, with exit statuses.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    process::ExitCode,
+};
 
 use antares_abi::{ArtifactKey, CodeTier, Isa};
 use antares_pool::job::{RunOutcome, RunReport};
 use serde::{Serialize, Serializer};
 
 use crate::{
+    args::percent::share,
     local::system_calls::{RunLocation, explain},
     output::color::{Mood, paint},
     output::printable,
 };
 
+/// Numbers by name, such as the cycles of functions.
+pub(crate) type Numbers = BTreeMap<String, u64>;
+
 /// Outcome of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// It exited.
+    #[default]
     Exit,
     /// The VM stopped it.
     Error,
@@ -40,7 +50,7 @@ pub struct ServerDiagnosis {
 }
 
 /// Source of the native code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server keeps artifacts"))]
 pub(crate) enum CacheUse {
@@ -49,11 +59,12 @@ pub(crate) enum CacheUse {
     /// It was compiled for this run and stored.
     Miss,
     /// No cache was queried or written.
+    #[default]
     None,
 }
 
 /// Output of `antares run --json`: these keys, in this order, for every run. A contract.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
     pub outcome: Outcome,
     /// With [`Outcome::Exit`]: the exit code.
@@ -108,27 +119,7 @@ pub(crate) fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> 
 impl Report {
     /// A report of a run without statistics.
     pub(crate) fn without_figures(outcome: Outcome, detail: Option<String>, artifact: ArtifactKey) -> Self {
-        Self {
-            outcome,
-            exit_code: None,
-            error: None,
-            error_detail: detail,
-            cycles: 0,
-            load_cycles: 0,
-            native_cycles: 0,
-            interpreted_cycles: 0,
-            restarted: None,
-            restarted_detail: None,
-            compile_ms: 0,
-            run_us: 0,
-            artifact,
-            cache: CacheUse::None,
-            code_tier: None,
-            debug: Vec::new(),
-            debug_lines_left_out: 0,
-            debug_bytes_left_out: 0,
-            reported: None,
-        }
+        Self { outcome, error_detail: detail, artifact, ..Self::default() }
     }
 
     /// A report of a local worker's answer.
@@ -275,6 +266,33 @@ pub(crate) fn omitted(lines: u64, bytes: u64) -> String {
         0 => String::new(),
         lines => format!("| … {} more lines left out ({} bytes)\n", grouped(lines), grouped(bytes)),
     }
+}
+
+/// Rows of functions with self and total cycles, and their shares of all `cycles`.
+pub(crate) fn functions_table<'a>(rows: impl Iterator<Item = (&'a str, u64, u64)>, cycles: u64) -> String {
+    let mut text = format!("{:>14} {:>7}  {:>14} {:>7}  function\n", "self", "%", "total", "%");
+    for (name, own, total) in rows {
+        let [own_share, total_share] = [own, total].map(|part| share(part, cycles));
+        let _ = writeln!(text, "{own:>14} {own_share:>7}  {total:>14} {total_share:>7}  {name}");
+    }
+    text
+}
+
+/// The names whose numbers differ, with both numbers, those that changed most first.
+pub(crate) fn changes<'a>(old: &'a Numbers, new: &'a Numbers) -> Vec<(&'a String, u64, u64)> {
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let of = |numbers: &Numbers, name: &String| numbers.get(name).copied().unwrap_or(0);
+    let both = names.into_iter().map(|name| (name, of(old, name), of(new, name)));
+    let mut changed: Vec<_> = both.filter(|(_, old, new)| old != new).collect();
+    changed.sort_by_key(|(name, old, new)| (Reverse(old.abs_diff(*new)), *name));
+    changed
+}
+
+/// A row of a change in Markdown; `note` follows the difference.
+pub(crate) fn change_row(name: &str, old: u64, new: u64, note: &str) -> String {
+    let sign = if new >= old { '+' } else { '-' };
+    let (before, after, by) = (grouped(old), grouped(new), grouped(old.abs_diff(new)));
+    format!("| {name} | {before} | {after} | {sign}{by}{note} |\n")
 }
 
 /// Digits in groups of three: 1,234,567.

@@ -34,7 +34,7 @@ use crate::{
     remote::address,
     remote::convert,
     remote::credentials,
-    remote::status::{self, Problem},
+    remote::status::Problem,
 };
 
 /// No caller of the command would restart an upload.
@@ -83,10 +83,7 @@ impl Server {
             let client = ProfileServiceClient::new(channel.clone());
             match client.max_decoding_message_size(ANSWER_BYTES_MAX).get_profile(call).await {
                 Ok(answer) => Ok(answer.into_inner()),
-                Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
-                    Err(self.misunderstood("a runner service", channel).await)
-                }
-                Err(status) => Err(status::failure(&self.url, &status)),
+                Err(status) => Err(self.failure(&status, channel).await),
             }
         };
         runtime()?.block_on(work)
@@ -114,10 +111,7 @@ impl Server {
                 let detail = status.message().to_owned();
                 Ok(Verdict::without_figures(verdict::Outcome::WorkerLost, detail))
             }
-            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
-                Err(self.misunderstood("a runner service", channel).await)
-            }
-            Err(status) => Err(status::failure(&self.url, &status)),
+            Err(status) => Err(self.failure(&status, channel).await),
         }
     }
 
@@ -139,10 +133,7 @@ impl Server {
                 let detail = Some(status.message().to_owned());
                 Ok(Report::without_figures(Outcome::WorkerLost, detail, request.artifact()))
             }
-            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
-                Err(self.misunderstood("a runner service", channel).await)
-            }
-            Err(status) => Err(status::failure(&self.url, &status)),
+            Err(status) => Err(self.failure(&status, channel).await),
         }
     }
 }

@@ -15,8 +15,6 @@ pub(crate) enum Problem {
     WorkerLost,
     /// The server has no such call: it is a different service.
     NoSuchCall,
-    /// The server cannot fetch scripts: send the script inline.
-    SourceUnavailable,
     /// The server does not know the requested name.
     NoSuchName,
     /// Anything else: report it.
@@ -29,7 +27,6 @@ impl Problem {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
             "WORKER_LOST" => Self::WorkerLost,
-            "SOURCE_UNAVAILABLE" => Self::SourceUnavailable,
             "" if status.code() == Code::NotFound => Self::NoSuchName,
             _ if status.code() == Code::Unimplemented => Self::NoSuchCall,
             _ => Self::Other,
@@ -38,7 +35,7 @@ impl Problem {
 }
 
 /// Adds the server's address to an error that it sent.
-pub(crate) fn server_error(url: &str, text: &str) -> anyhow::Error {
+fn server_error(url: &str, text: &str) -> anyhow::Error {
     anyhow!("{url} answered: {text}")
 }
 
@@ -53,8 +50,7 @@ pub(crate) fn failure(url: &str, status: &Status) -> Failure {
         "LIMIT_BLOCKS" => refused("limit_blocks"),
         "LIMIT_OPERATIONS" => refused("limit_operations"),
         "TRANSACTION_INVALID" => Failure::Usage(anyhow::anyhow!("{}", status.message())),
-        "CELL_NOT_FOUND" => Failure::Usage(server_error(url, &text(status))),
-        "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
+        "CELL_NOT_FOUND" | "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
             Failure::Usage(server_error(url, &text(status)))
         }
         "" if url.starts_with("http://") && matches!(status.code(), Code::Unknown | Code::Internal) => {

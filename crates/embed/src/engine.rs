@@ -32,11 +32,7 @@ pub enum VmVersion {
 
 impl VmVersion {
     pub(crate) fn options(self) -> CompileOptions {
-        let vm_version = match self {
-            Self::V0 => 0,
-            Self::V1 => 1,
-            Self::V2 => 2,
-        };
+        let vm_version = self as u32;
         CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
     }
 }

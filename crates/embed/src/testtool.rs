@@ -39,12 +39,15 @@ pub trait ContextExt {
     ///
     /// # Errors
     /// Errors of `Context::verify_tx`, or a missing cell.
+    #[allow(clippy::print_stdout, reason = "as ckb-testtool does")]
     fn verify_tx_with(
         &self,
         engine: &Engine,
         tx: &TransactionView,
         max_cycles: Cycle,
-    ) -> Result<Cycle, Error>;
+    ) -> Result<Cycle, Error> {
+        self.verify_tx_with_debug(engine, tx, max_cycles, |_, line| println!("[contract debug] {line}"))
+    }
 
     /// As [`ContextExt::verify_tx_with`], but passes each line of debug output to `debug`, with the hash of
     /// the script group.
@@ -61,16 +64,6 @@ pub trait ContextExt {
 }
 
 impl ContextExt for Context {
-    #[allow(clippy::print_stdout, reason = "as ckb-testtool does")]
-    fn verify_tx_with(
-        &self,
-        engine: &Engine,
-        tx: &TransactionView,
-        max_cycles: Cycle,
-    ) -> Result<Cycle, Error> {
-        self.verify_tx_with_debug(engine, tx, max_cycles, |_, line| println!("[contract debug] {line}"))
-    }
-
     fn verify_tx_with_debug(
         &self,
         engine: &Engine,

@@ -33,11 +33,5 @@ fn public() -> String {
 
 #[test]
 fn what_is_public_is_as_written_down() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api.txt");
-    let now = public();
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, &now).unwrap();
-    }
-    let known = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(now, known, "BLESS=1 writes it anew");
+    antares_guests::golden(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api.txt"), &public());
 }

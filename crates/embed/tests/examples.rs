@@ -9,19 +9,19 @@ use std::{
     sync::OnceLock,
 };
 
+use antares_guests::crates::run;
+
 fn cargo(words: &[&str]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
     // Use our lock file; other users have their own.
     let locked = || _ = fs::copy(folder.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     static LOCKED: OnceLock<()> = OnceLock::new();
     LOCKED.get_or_init(locked);
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = antares_guests::crates::cargo();
     command.args(words).arg("--offline").current_dir(&folder).env("CARGO_TARGET_DIR", target());
     // Each program enables only its own features.
     command.env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION").env_remove("CARGO_UNSTABLE_FEATURE_UNIFICATION");
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(run(&mut command).unwrap()).unwrap()
 }
 
 /// The target directory of this test, to share build results with the examples.
@@ -31,9 +31,8 @@ fn target() -> PathBuf {
 
 /// Output of an example.
 fn printed(name: &str, args: &[&str]) -> String {
-    let output = Command::new(target().join("debug").join(name)).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    let output = run(Command::new(target().join("debug").join(name)).args(args));
+    String::from_utf8(output.unwrap()).unwrap()
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) fn answer(chain: &Chain, method: &str, params: &Value) -> Result<Valu
             Ok(number(0).ok().and_then(|number| chain.block(number)).map_or(Value::Null, shown))
         }
         "get_transaction" => Ok(transaction(chain, &hash(0), number(1).unwrap_or(2))),
-        "get_live_cell" => Ok(live_cell(chain, &params[0], params[1] == json!(true))),
+        "get_live_cell" => Ok(live_cell(chain, &params[0])),
         "get_transaction_proof" => proof(chain, &params[0], &hash(1)),
         _ => Err((-32601, "Method not found".to_owned())),
     }
@@ -87,20 +87,19 @@ fn transaction(chain: &Chain, hash: &H256, verbosity: u64) -> Value {
     answer(content, chain.cycles.get(hash).map(|cycles| format!("{cycles:#x}")), status)
 }
 
-fn live_cell(chain: &Chain, place: &Value, has_data: bool) -> Value {
+/// Without the data, which nobody asks for.
+fn live_cell(chain: &Chain, place: &Value) -> Value {
     let unknown = json!({ "cell": null, "status": "unknown", "block_hash": null });
     let Ok(place) = serde_json::from_value::<json::OutPoint>(place.clone()) else { return unknown };
     let place = packed::OutPoint::from(place);
     let index = u32::from(place.index()) as usize;
     let made = chain.find(&place.tx_hash().into()).filter(|(_, block)| block.is_some());
-    let Some((output, data)) = made.and_then(|(it, _)| it.output_with_data(index)) else { return unknown };
+    let Some((output, _)) = made.and_then(|(it, _)| it.output_with_data(index)) else { return unknown };
     if chain.is_spent(&place) {
         return json!({ "cell": null, "status": "dead", "block_hash": null });
     }
-    let hash: H256 = packed::CellOutput::calc_data_hash(&data).into();
-    let data = has_data.then(|| json!({ "content": hex(&data), "hash": format!("{hash:#x}") }));
-    json!({ "cell": { "output": json::CellOutput::from(output), "data": data }, "status": "live",
-            "block_hash": null })
+    let cell = json!({ "output": json::CellOutput::from(output), "data": null });
+    json!({ "cell": cell, "status": "live", "block_hash": null })
 }
 
 fn consensus(chain: &Chain) -> Value {

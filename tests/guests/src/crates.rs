@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 /// A manifest and its resolution.
@@ -119,20 +119,11 @@ impl Manifest {
     /// Queries cargo for the folders: offline if possible; otherwise cargo fetches the crates.
     fn request(&self) -> Result<Value> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path);
-        let mut stderr = String::new();
-        for offline in [true, false] {
+        let ask = |network: &[&str]| {
             let mut command = cargo();
-            command.args(["metadata", "--format-version=1"]).args(self.arguments);
-            command.arg("--manifest-path").arg(&manifest);
-            if offline {
-                command.arg("--offline");
-            }
-            let output = command.output().context("cargo is not installed")?;
-            if output.status.success() {
-                return Ok(serde_json::from_slice(&output.stdout)?);
-            }
-            stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        }
-        bail!("cargo metadata of {} failed:\n{stderr}", manifest.display())
+            command.args(["metadata", "--format-version=1"]).args(self.arguments).args(network);
+            run(command.arg("--manifest-path").arg(&manifest))
+        };
+        Ok(serde_json::from_slice(&ask(&["--offline"]).or_else(|_| ask(&[]))?)?)
     }
 }

@@ -5,6 +5,7 @@
 
 mod build;
 pub mod crates;
+mod golden;
 mod libraries;
 mod loading;
 mod npm;
@@ -21,6 +22,7 @@ pub use build::{
     DEBUGGED, Foreign, GUEST_FLAGS, assemble, debugged, failing, foreign_compile, fuzzed, guest_compiler,
     hidden, libgcc, native_compile, script, with_relocations,
 };
+pub use golden::golden;
 pub use libraries::Library;
 pub use loading::{CACHED_CASES, cached_lock, loaded_library, loading_lock};
 pub use npm::js_vm;

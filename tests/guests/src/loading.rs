@@ -1,11 +1,12 @@
 //! A lock that loads a library at run time, and the library.
 
-use std::{ffi::OsStr, fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
 use super::{
     build::{GUEST_COMPILER, script_of},
+    crates::run,
     source_folder,
 };
 
@@ -41,19 +42,8 @@ pub fn loaded_library(level: &str) -> Result<Vec<u8>> {
     let library = folder.path().join("library.so");
     let compile =
         ["-march=rv64imc", "-mabi=lp64", "-fPIC", "-fvisibility=hidden", "-ffreestanding", level, "-c", "-o"];
-    call(
-        GUEST_COMPILER,
-        compile.map(OsStr::new).into_iter().chain([object.as_ref(), source.as_ref()]),
-        folder.path(),
-    )?;
+    run(Command::new(GUEST_COMPILER).args(compile).args([&object, &source]).current_dir(&folder))?;
     let link = ["-shared", "--hash-style=sysv", "-z", "max-page-size=4096", "-z", "norelro", "-s", "-o"];
-    call(LINKER, link.map(OsStr::new).into_iter().chain([library.as_ref(), object.as_ref()]), folder.path())?;
+    run(Command::new(LINKER).args(link).args([&library, &object]).current_dir(&folder))?;
     Ok(fs::read(library)?)
-}
-
-fn call<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>, folder: &Path) -> Result<()> {
-    let output = Command::new(program).args(arguments).current_dir(folder).output();
-    let output = output.with_context(|| format!("{program} is not installed; run the set-up script"))?;
-    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_abi::{CodeTier, Hints};
-use antares_transaction::Environment;
+use antares_transaction::{Environment, Mock};
 use antares_verifier::{Engine, Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier};
 use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow};
@@ -102,12 +102,21 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The verdict of ckb-script with ckb-vm's machine.
+///
+/// # Errors
+/// `mock` lacks a cell.
+pub fn oracle(mock: &Mock, environment: &Environment, cycles_max: u64) -> Result<Verdict> {
+    Ok(Stage::new(mock, *environment, Arc::new(consensus_of(environment)))?.oracle(cycles_max))
+}
+
 /// Runs `scenario` in all tiers and compares.
 ///
 /// # Errors
 /// The compiler failed, or the scenario is not a valid transaction.
 pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Difference>> {
-    let stage = Stage::new(images, scenario)?;
+    let environment = scenario.environment();
+    let stage = Stage::new(&scenario.mock(images)?, environment, consensus(&environment))?;
     let wide = stage.oracle(CYCLES_MAX);
     let cycles_max = match (scenario.limit, &wide.result) {
         (Limit::Wide, _) | (_, Err(_)) => CYCLES_MAX,
@@ -200,14 +209,14 @@ fn difference(by: Generator, oracle: &Verdict, report: &TransactionReport) -> Op
     (!is_equal || oracle.debug != ours.debug).then(|| Difference { by, oracle: oracle.clone(), ours })
 }
 
+fn consensus_of(environment: &Environment) -> Consensus {
+    ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build()
+}
+
 /// The consensus rules, cached because they take long to build.
 fn consensus(environment: &Environment) -> Arc<Consensus> {
-    static CONSENSUS: LazyLock<[Arc<Consensus>; 3]> = LazyLock::new(|| {
-        [0, 1, 2].map(|version| {
-            let forks = Environment::of_version(version).hard_forks();
-            Arc::new(ConsensusBuilder::default().hardfork_switch(forks).build())
-        })
-    });
+    static CONSENSUS: LazyLock<[Arc<Consensus>; 3]> =
+        LazyLock::new(|| [0, 1, 2].map(|version| Arc::new(consensus_of(&Environment::of_version(version)))));
     CONSENSUS[environment.vm_version_latest() as usize % 3].clone()
 }
 
@@ -239,19 +248,20 @@ impl Lines {
 /// A resolved transaction, shared by all tiers.
 struct Stage {
     environment: Environment,
+    consensus: Arc<Consensus>,
     prepared: Prepared,
     resource: Resource,
     resolved: Arc<ResolvedTransaction>,
 }
 
 impl Stage {
-    fn new(images: &Images, scenario: &Scenario) -> Result<Self> {
-        let (mock, environment) = (scenario.mock(images)?, scenario.environment());
+    fn new(mock: &Mock, environment: Environment, consensus: Arc<Consensus>) -> Result<Self> {
         let resource = Resource::from_mock_tx(mock.as_ckb()).map_err(|error| anyhow!(error))?;
         let transaction = mock.as_ckb().core_transaction();
         let resolved = resolve_transaction(transaction, &mut HashSet::new(), &resource, &resource);
         let resolved = Arc::new(resolved.context("cells")?);
-        Ok(Self { environment, prepared: Prepared::new(&mock, &environment)?, resource, resolved })
+        let prepared = Prepared::new(mock, &environment)?;
+        Ok(Self { environment, consensus, prepared, resource, resolved })
     }
 
     /// A verifier of ckb-script on machines `M`.
@@ -264,7 +274,7 @@ impl Stage {
         TransactionScriptsVerifier::new_with_generator(
             self.resolved.clone(),
             self.resource.clone(),
-            consensus(&self.environment),
+            self.consensus.clone(),
             Arc::new(TxVerifyEnv::new_commit(&header)),
             generate_ckb_syscalls,
             lines.printer(),

@@ -26,8 +26,7 @@ pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario
             while part > 0 {
                 let mut at = 0;
                 while at < best.0.lists[list].len() {
-                    let mut smaller = best.0.clone();
-                    if !cut(&mut smaller.lists[list], at, part) || !keep(images, &mut best, smaller)? {
+                    if !keep(images, &mut best, |smaller| cut(&mut smaller.lists[list], at, part))? {
                         at += part;
                     }
                 }
@@ -43,44 +42,41 @@ pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario
 
 /// Simplifies everything except the orders.
 fn simplify(images: &Images, best: &mut (Scenario, Difference)) -> Result<()> {
-    let mut smaller = best.0.clone();
-    smaller.limit = Limit::Wide;
-    keep(images, best, smaller)?;
-    let mut smaller = best.0.clone();
-    smaller.pauses.clear();
-    keep(images, best, smaller)?;
+    keep(images, best, |smaller| smaller.limit = Limit::Wide)?;
+    keep(images, best, |smaller| smaller.pauses.clear())?;
     for index in (0..best.0.groups.len()).rev() {
         if best.0.groups.len() > 1 {
-            let mut smaller = best.0.clone();
-            smaller.groups.remove(index);
-            smaller.inputs.remove(index);
-            keep(images, best, smaller)?;
+            keep(images, best, |smaller| {
+                smaller.groups.remove(index);
+                smaller.inputs.remove(index);
+            })?;
         }
     }
     for index in 0..best.0.lists.len() {
-        let mut smaller = best.0.clone();
-        smaller.lists[index].clear();
-        keep(images, best, smaller)?;
+        keep(images, best, |smaller| smaller.lists[index].clear())?;
     }
     Ok(())
 }
 
 /// Removes `part` orders at `at`, and adjusts jumps over them.
-fn cut(list: &mut Vec<Order>, at: usize, part: usize) -> bool {
+fn cut(list: &mut Vec<Order>, at: usize, part: usize) {
     let end = (at + part).min(list.len());
-    if at >= end {
-        return false;
-    }
     list.drain(at..end);
     for order in list.iter_mut().filter(|order| order.verb() == Verb::Again) {
         if order.0[1] as usize >= end {
             order.0[1] -= (end - at) as u64;
         }
     }
-    true
 }
 
-fn keep(images: &Images, best: &mut (Scenario, Difference), smaller: Scenario) -> Result<bool> {
+/// Makes `change` to the scenario if it still differs then.
+fn keep(
+    images: &Images,
+    best: &mut (Scenario, Difference),
+    change: impl FnOnce(&mut Scenario),
+) -> Result<bool> {
+    let mut smaller = best.0.clone();
+    change(&mut smaller);
     if smaller == best.0 {
         return Ok(false);
     }

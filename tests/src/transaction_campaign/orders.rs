@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use strum::FromRepr;
+
 /// One order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order(pub [u64; 8]);
 
 /// Operations of orders, numbered as in the actor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromRepr)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Verb {
     End,
@@ -48,19 +50,6 @@ pub(super) const fn register(register: Register, plus: u32) -> u64 {
     0xa5 << 56 | (plus as u64) << 8 | register as u64
 }
 
-impl Verb {
-    pub const ALL: [Self; 21] = {
-        use Verb::{
-            Again, Call, Copy, Deep, End, Exec, Exit, Fill, Inherit, Jump, Load, Peek, Pipe, Poke, Set, Skip,
-            Spawn, Sum, Transfer, Wait, Work,
-        };
-        [
-            End, Call, Poke, Peek, Fill, Sum, Copy, Jump, Work, Again, Spawn, Pipe, Transfer, Wait, Exec,
-            Inherit, Load, Set, Skip, Deep, Exit,
-        ]
-    };
-}
-
 impl Order {
     /// An order of `verb` with its operands; missing ones are 0. Prints nothing.
     pub(super) fn new(verb: Verb, words: &[u64]) -> Self {
@@ -90,7 +79,7 @@ impl Order {
     /// Its verb.
     #[must_use]
     pub fn verb(&self) -> Verb {
-        Verb::ALL.get(self.0[0] as usize & 0xff).copied().unwrap_or(Verb::End)
+        Verb::from_repr(self.0[0] as usize & 0xff).unwrap_or(Verb::End)
     }
 }
 

@@ -102,12 +102,12 @@ fn ending(text: &str) -> String {
 fn executed(line: &str) -> Option<(Verb, u64)> {
     let mut words = line.split(' ').map(|word| u64::from_str_radix(word, 16));
     let (Some(Ok(what)), Some(Ok(result))) = (words.next(), words.next()) else { return None };
-    let verb = Verb::ALL.get(what as usize & 0xff)?;
+    let verb = Verb::from_repr(what as usize & 0xff)?;
     let is_pair = matches!(
         verb,
         Verb::Spawn | Verb::Pipe | Verb::Transfer | Verb::Wait | Verb::Exec | Verb::Inherit | Verb::Load
     );
-    Some((*verb, if is_pair { result >> 32 } else { 0 }))
+    Some((verb, if is_pair { result >> 32 } else { 0 }))
 }
 
 impl fmt::Display for Tally {

@@ -53,8 +53,7 @@ fn inputs(script: &Path, args: &OptimiseArgs) -> Vec<TargetArgs> {
     let of = |elf: Option<&Path>, tx: Option<&Path>| TargetArgs {
         elf: elf.map(Path::to_owned),
         tx: tx.map(Path::to_owned),
-        vm_version: args.machine.vm_version,
-        isa: args.machine.isa,
+        machine: args.machine,
         args: args.args.clone(),
         ..TargetArgs::default()
     };

@@ -146,14 +146,17 @@ impl Server {
         })
     }
 
-    /// Identifies the server at this address after a call that it does not support.
-    pub(super) async fn misunderstood(&self, wanted: &str, channel: Connection) -> Failure {
+    /// The failure of a runner's call; identifies the server at this address if it does not support it.
+    pub(super) async fn failure(&self, status: &Status, channel: Connection) -> Failure {
+        if Problem::of(status) != Problem::NoSuchCall {
+            return status::failure(&self.url, status);
+        }
         let asked = call(v1::GetCompilerCapabilitiesRequest {});
         let there = match CompilerServiceClient::new(channel).get_capabilities(asked).await {
             Ok(_) => "a compiler service alone",
             Err(_) => "another service",
         };
-        let text = format!("{} is {there}; this needs the address of {wanted}", self.url);
+        let text = format!("{} is {there}; this needs the address of a runner service", self.url);
         Failure::Service(anyhow::anyhow!(text))
     }
 }

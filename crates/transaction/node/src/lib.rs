@@ -32,7 +32,7 @@ pub use bare::{BareError, BareTransaction};
 pub use blocks::CheckedBlock;
 pub use error::{NodeError, NodeRequest};
 pub use format::BareFormat;
-pub use node::{BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, TransactionState};
+pub use node::{BlockPosition, ChainNode, ChainRules, FoundTransaction, TransactionState};
 pub use options::NodeOptions;
 pub use resolve::{ResolveError, Resolved};
 pub use whole::WholeTransaction;

@@ -9,15 +9,16 @@ use bytes::Bytes;
 use ckb_types::{
     H256,
     core::{HeaderView, TransactionView},
-    packed::{self, CellOutput, OutPoint},
+    packed::{self, OutPoint},
     prelude::*,
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
     cache::{NodeCache, Space},
     check,
-    error::{NodeError, NodeRequest, hex},
+    error::{NodeError, NodeRequest},
     limits,
     options::NodeOptions,
     rpc::{self, Calls},
@@ -59,15 +60,6 @@ pub struct FoundTransaction {
     pub state: TransactionState,
     /// Its cycles, unverified.
     pub cycles: Option<u64>,
-}
-
-/// An unspent cell, unverified.
-#[derive(Clone, Debug)]
-pub struct LiveCell {
-    /// The cell.
-    pub output: CellOutput,
-    /// Its data, with a verified hash.
-    pub data: Bytes,
 }
 
 /// The rules of a node's chain that matter to scripts.
@@ -123,15 +115,40 @@ impl ChainNode {
         self.cache.keep(Space::Transactions, &transaction.hash().into(), transaction.data().as_bytes());
     }
 
+    /// The answer to a call that is never null.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        parameters: Vec<Value>,
+    ) -> Result<T, NodeError> {
+        let answer = rpc::call(&self.transport, method, parameters).await?;
+        answer.ok_or_else(|| self.senseless(method, "null"))
+    }
+
+    /// Objects by hash from the cache, each once, and the hashes of the others.
+    fn cached<T>(
+        &self,
+        space: Space,
+        hashes: &[H256],
+        read: impl Fn(&H256, &Bytes) -> Option<T>,
+    ) -> (HashMap<H256, T>, Vec<H256>) {
+        let (mut all, mut missing) = (HashMap::new(), Vec::new());
+        for hash in unique(hashes) {
+            match self.cache.look_up(space, &hash, |bytes| read(&hash, bytes)) {
+                Some(found) => drop(all.insert(hash, found)),
+                None => missing.push(hash),
+            }
+        }
+        (all, missing)
+    }
+
     /// The number of its last block.
     ///
     /// # Errors
     /// The node is unavailable.
     pub async fn tip(&self) -> Result<u64, NodeError> {
-        let method = "get_tip_block_number";
-        let number: Option<ckb_jsonrpc_types::BlockNumber> =
-            rpc::call(&self.transport, method, Vec::new()).await?;
-        number.map(|number| number.value()).ok_or_else(|| self.senseless(method, "null"))
+        let number: ckb_jsonrpc_types::BlockNumber = self.ask("get_tip_block_number", Vec::new()).await?;
+        Ok(number.value())
     }
 
     /// The header of its last block.
@@ -140,8 +157,7 @@ impl ChainNode {
     /// The node is unavailable, or returns something else.
     pub async fn tip_header(&self) -> Result<HeaderView, NodeError> {
         let method = "get_tip_header";
-        let form: Option<Form<HeaderShape>> = rpc::call(&self.transport, method, vec![json!("0x0")]).await?;
-        let form = form.ok_or_else(|| self.senseless(method, "null"))?;
+        let form: Form<HeaderShape> = self.ask(method, vec![json!("0x0")]).await?;
         check::header(form).map_err(|detail| self.senseless(method, &detail))
     }
 
@@ -150,9 +166,7 @@ impl ChainNode {
     /// # Errors
     /// The node is unavailable.
     pub async fn rules(&self) -> Result<ChainRules, NodeError> {
-        let method = "get_consensus";
-        let answer: Option<ConsensusAnswer> = rpc::call(&self.transport, method, Vec::new()).await?;
-        let answer = answer.ok_or_else(|| self.senseless(method, "null"))?;
+        let answer: ConsensusAnswer = self.ask("get_consensus", Vec::new()).await?;
         let epoch = |rfc: &str| {
             let fork = answer.hardfork_features.iter().find(|fork| fork.rfc == rfc);
             fork.and_then(|fork| fork.epoch_number).map(|epoch| epoch.value())
@@ -210,20 +224,12 @@ impl ChainNode {
     /// # Errors
     /// The node is unavailable, does not know one, or returns another one.
     pub async fn transactions(&self, hashes: &[H256]) -> Result<HashMap<H256, TransactionView>, NodeError> {
-        let mut all = HashMap::new();
-        let mut missing: Vec<H256> = Vec::new();
-        for hash in &unique(hashes) {
-            let taken = |bytes: &Bytes| {
-                let found = packed::Transaction::from_slice(bytes).ok()?;
-                check::sound(&found).ok()?;
-                let view = found.into_view();
-                check::same("transaction", hash, &view.hash()).ok().map(|()| view)
-            };
-            match self.cache.look_up(Space::Transactions, hash, taken) {
-                Some(found) => drop(all.insert(hash.clone(), found)),
-                None => missing.push(hash.clone()),
-            }
-        }
+        let (mut all, missing) = self.cached(Space::Transactions, hashes, |hash, bytes| {
+            let found = packed::Transaction::from_slice(bytes).ok()?;
+            check::sound(&found).ok()?;
+            let view = found.into_view();
+            check::same("transaction", hash, &view.hash()).ok().map(|()| view)
+        });
         let calls = Calls { method: "get_transaction", parameters: each(&missing, "0x0") };
         let take = |number: usize, answer: Option<TransactionAnswer>| {
             self.found(&missing[number], answer).map(|found| found.transaction)
@@ -258,18 +264,10 @@ impl ChainNode {
     /// # Errors
     /// The node is unavailable, does not know one, or returns another one.
     pub async fn headers(&self, hashes: &[H256]) -> Result<Vec<HeaderView>, NodeError> {
-        let mut all: HashMap<H256, HeaderView> = HashMap::new();
-        let mut missing: Vec<H256> = Vec::new();
-        for hash in &unique(hashes) {
-            let taken = |bytes: &Bytes| {
-                let view = packed::Header::from_slice(bytes).ok()?.into_view();
-                check::same("header", hash, &view.hash()).ok().map(|()| view)
-            };
-            match self.cache.look_up(Space::Headers, hash, taken) {
-                Some(found) => drop(all.insert(hash.clone(), found)),
-                None => missing.push(hash.clone()),
-            }
-        }
+        let (mut all, missing) = self.cached(Space::Headers, hashes, |hash, bytes| {
+            let view = packed::Header::from_slice(bytes).ok()?.into_view();
+            check::same("header", hash, &view.hash()).ok().map(|()| view)
+        });
         let calls = Calls { method: "get_header", parameters: each(&missing, "0x0") };
         let take = |number: usize, answer: Option<Form<HeaderShape>>| {
             let hash = &missing[number];
@@ -284,27 +282,6 @@ impl ChainNode {
         let found = rpc::batch(&self.transport, &calls, take).await?;
         all.extend(missing.iter().cloned().zip(found));
         Ok(hashes.iter().filter_map(|hash| all.get(hash).cloned()).collect())
-    }
-
-    /// A cell, if it is live.
-    ///
-    /// # Errors
-    /// The node is unavailable, or returns data that does not match its hash.
-    pub async fn live_cell(&self, place: &OutPoint) -> Result<Option<LiveCell>, NodeError> {
-        let method = "get_live_cell";
-        let named = json!(ckb_jsonrpc_types::OutPoint::from(place.clone()));
-        let request = NodeRequest::new(method, named.to_string());
-        let answer: Option<LiveCellAnswer> =
-            rpc::call(&self.transport, method, vec![named, json!(true)]).await?;
-        let answer = answer.ok_or_else(|| self.senseless(method, "null"))?;
-        let Some(cell) = answer.cell.filter(|_| answer.status == "live") else { return Ok(None) };
-        let Some(data) = cell.data else { return Err(self.senseless(method, "a live cell without data")) };
-        let bytes = data.content.into_bytes();
-        let hash = CellOutput::calc_data_hash(&bytes);
-        if hash.as_slice() != data.hash.as_bytes() {
-            return Err(self.lie(request, format!("its data have the hash {}", hex(&hash))));
-        }
-        Ok(Some(LiveCell { output: cell.output.into(), data: bytes }))
     }
 
     /// Indices of the cells that are spent or unknown according to the node.

@@ -94,6 +94,7 @@ impl Resolved {
 }
 
 /// An out point and its path.
+#[derive(Clone)]
 struct Named {
     path: String,
     place: OutPoint,
@@ -210,7 +211,7 @@ impl ChainNode {
     ) -> Result<Vec<(CellDep, Named)>, ResolveError> {
         let mut all = Vec::new();
         for (dep, named) in deps.iter().zip(used) {
-            all.push((dep.clone(), Named::new(named.path.clone(), named.place.clone())));
+            all.push((dep.clone(), named.clone()));
             if dep.dep_type() != DepType::DepGroup.into() {
                 continue;
             }

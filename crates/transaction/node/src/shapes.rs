@@ -115,31 +115,18 @@ pub(crate) struct HeaderShape {
 
 impl From<HeaderShape> for json::Header {
     fn from(shape: HeaderShape) -> Self {
-        let HeaderShape {
-            version,
-            compact_target,
-            timestamp,
-            number,
-            epoch,
-            parent_hash,
-            transactions_root,
-            proposals_hash,
-            extra_hash,
-            dao,
-            nonce,
-        } = shape;
         Self {
-            version,
-            compact_target,
-            timestamp,
-            number,
-            epoch,
-            parent_hash,
-            transactions_root,
-            proposals_hash,
-            extra_hash,
-            dao,
-            nonce,
+            version: shape.version,
+            compact_target: shape.compact_target,
+            timestamp: shape.timestamp,
+            number: shape.number,
+            epoch: shape.epoch,
+            parent_hash: shape.parent_hash,
+            transactions_root: shape.transactions_root,
+            proposals_hash: shape.proposals_hash,
+            extra_hash: shape.extra_hash,
+            dao: shape.dao,
+            nonce: shape.nonce,
         }
     }
 }
@@ -199,23 +186,10 @@ pub(crate) struct BlockAnswer {
     pub(crate) cycles: Option<Vec<Cycle>>,
 }
 
-/// The answer to `get_live_cell`.
+/// The used field of the answer to `get_live_cell`.
 #[derive(Deserialize)]
 pub(crate) struct LiveCellAnswer {
-    pub(crate) cell: Option<CellShape>,
     pub(crate) status: String,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct CellShape {
-    pub(crate) output: CellOutput,
-    pub(crate) data: Option<DataShape>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct DataShape {
-    pub(crate) content: JsonBytes,
-    pub(crate) hash: H256,
 }
 
 /// The used fields of the answer to `get_consensus`.

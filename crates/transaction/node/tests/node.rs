@@ -90,10 +90,7 @@ async fn what_a_node_tells_is_what_its_chain_has() {
     }
     assert!(node.block_at(chain.tip() + 1).await.unwrap().is_none());
     let first = transaction.inputs().get(0).unwrap().previous_output();
-    assert!(node.live_cell(&first).await.unwrap().is_none(), "it is spent");
     let made = OutPoint::new(transaction.hash(), 0);
-    let cell = node.live_cell(&made).await.unwrap().unwrap();
-    assert_eq!(&cell.data[..], b"third");
     assert_eq!(node.not_live(&[made, first]).await.unwrap(), [1]);
 }
 
@@ -275,15 +272,6 @@ async fn a_node_that_lies_about_a_block_is_caught() {
     assert_said(&said, "", &["it is block 1", &format!("get_block_by_number({tip:#x})")]);
     let said = node.block(&hash(chain.block(tip).unwrap().hash())).await.unwrap_err().to_string();
     assert!(said.contains("it is a block with the hash 0x"), "{said}");
-}
-
-#[tokio::test]
-async fn live_cells_have_the_data_of_their_hash() {
-    let (chain, transaction) = spent();
-    let server = TestNode::start(chain);
-    server.lie(|_, _, result| result["cell"]["data"]["content"] = json!("0x00"));
-    let said = client(&server).live_cell(&OutPoint::new(transaction.hash(), 0)).await.unwrap_err();
-    assert!(matches!(&said, NodeError::Lie { .. }), "{said}");
 }
 
 #[tokio::test]

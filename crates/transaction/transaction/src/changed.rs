@@ -126,9 +126,7 @@ impl Mock {
                 FieldName::InputData(index) => {
                     if let Some(cell) = mock.mock_info.inputs.get_mut(at(index)) {
                         cell.data = bytes;
-                        if let Some(hash) = hashes.inputs.get_mut(at(index)) {
-                            *hash = None;
-                        }
+                        hashes.inputs[at(index)] = None;
                     }
                 }
                 FieldName::InputLockArgs(index) | FieldName::InputTypeArgs(index) => {
@@ -175,14 +173,8 @@ impl Mock {
     #[must_use]
     pub fn hashed(&self) -> Self {
         let mut known = self.clone();
-        let (mock, hashes) = known.parts_mut();
-        hashes.inputs.resize(mock.mock_info.inputs.len(), None);
-        hashes.cell_deps.resize(mock.mock_info.cell_deps.len(), None);
-        for (hash, cell) in hashes.inputs.iter_mut().zip(&mock.mock_info.inputs) {
-            hash.get_or_insert_with(|| data_hash(&cell.data));
-        }
-        for (hash, cell) in hashes.cell_deps.iter_mut().zip(&mock.mock_info.cell_deps) {
-            hash.get_or_insert_with(|| data_hash(&cell.data));
+        for (data, hash) in known.cells_mut() {
+            hash.get_or_insert_with(|| data_hash(data));
         }
         known
     }
@@ -227,9 +219,9 @@ mod tests {
         let mock = mock.to_mock().unwrap().hashed();
         let names = ["witness.0", "input.0.data", "input.0.lock.args"].map(|text| text.parse().unwrap());
         let held = |mock: &Mock| names.map(|name| mock.field(name).unwrap());
-        assert_eq!(held(&mock), ["w", "d", "args"].map(Bytes::from_static_str));
+        assert_eq!(held(&mock), ["w", "d", "args"]);
         let other = mock.with_fields(names.into_iter().zip([&b"1"[..], b"22", b"333"]));
-        assert_eq!(held(&other), ["1", "22", "333"].map(Bytes::from_static_str));
+        assert_eq!(held(&other), ["1", "22", "333"]);
         assert_eq!(other.input_data_hash(0), data_hash(b"22"));
         assert_eq!(other.dep_data_hash(0), mock.dep_data_hash(0));
         let again = Mock::from_json(&other.to_json()).unwrap();
@@ -238,16 +230,6 @@ mod tests {
         assert_eq!(mock.field(FieldName::OutputData(0)), None);
         for text in ["witness", "witness.x", "input.0", "output.0.type", "witness.0.data"] {
             assert!(text.parse::<FieldName>().is_err(), "{text}");
-        }
-    }
-
-    trait FromText {
-        fn from_static_str(text: &'static str) -> Self;
-    }
-
-    impl FromText for Bytes {
-        fn from_static_str(text: &'static str) -> Self {
-            Self::from_static(text.as_bytes())
         }
     }
 }

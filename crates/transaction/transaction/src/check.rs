@@ -43,12 +43,7 @@ pub(crate) fn check_lengths(lists: &[(&str, usize)]) -> Result<(), MockError> {
 
 fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     let given = |index: usize| format!("mock_info.inputs[{index}]");
-    let mut cells = HashMap::new();
-    for (index, entry) in info.inputs.iter().enumerate() {
-        if let Some(first) = cells.insert(bytes(&entry.input.previous_output()), index) {
-            return Err(MockError::at(given(index), Problem::Duplicate(given(first))));
-        }
-    }
+    let cells = by_key(info.inputs.iter().map(|entry| bytes(&entry.input.previous_output())), given)?;
     let mut spent = HashMap::new();
     for (index, input) in tx.inputs().into_iter().enumerate() {
         let path = format!("tx.inputs[{index}]");
@@ -84,11 +79,9 @@ struct Deps<'a> {
 
 impl<'a> Deps<'a> {
     fn new(info: &'a MockInfo) -> Result<Self, MockError> {
-        let (mut by_dep, mut by_place) = (HashMap::new(), HashMap::new());
+        let by_dep = by_key(info.cell_deps.iter().map(|entry| bytes(&entry.cell_dep)), Self::path)?;
+        let mut by_place = HashMap::new();
         for (index, entry) in info.cell_deps.iter().enumerate() {
-            if let Some(first) = by_dep.insert(bytes(&entry.cell_dep), index) {
-                return Err(MockError::at(Self::path(index), Problem::Duplicate(Self::path(first))));
-            }
             by_place.entry(bytes(&entry.cell_dep.out_point())).or_insert(index);
         }
         Ok(Self { info, by_dep, by_place, used: HashSet::new(), members: 0 })
@@ -155,12 +148,7 @@ fn check_cell_deps(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError
 
 fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     let header = |index: usize| format!("mock_info.header_deps[{index}]");
-    let mut given = HashMap::new();
-    for (index, entry) in info.header_deps.iter().enumerate() {
-        if let Some(first) = given.insert(bytes(&entry.hash()), index) {
-            return Err(MockError::at(header(index), Problem::Duplicate(header(first))));
-        }
-    }
+    let given = by_key(info.header_deps.iter().map(|entry| bytes(&entry.hash())), header)?;
     let mut used = HashSet::new();
     for (index, hash) in tx.header_deps().into_iter().enumerate() {
         match given.get(&bytes(&hash)) {
@@ -169,13 +157,22 @@ fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> 
         };
     }
     let extension = |index: usize| format!("mock_info.extensions[{index}]");
-    let mut extensions = HashMap::new();
-    for (index, (hash, _)) in info.extensions.iter().enumerate() {
-        if let Some(first) = extensions.insert(bytes(hash), index) {
-            return Err(MockError::at(extension(index), Problem::Duplicate(extension(first))));
+    by_key(info.extensions.iter().map(|(hash, _)| bytes(hash)), extension)?;
+    refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))
+}
+
+/// Indexes of entries by their keys. Rejects two entries with one key; `path` names an entry.
+fn by_key(
+    keys: impl Iterator<Item = Vec<u8>>,
+    path: impl Fn(usize) -> String,
+) -> Result<HashMap<Vec<u8>, usize>, MockError> {
+    let mut known = HashMap::new();
+    for (index, key) in keys.enumerate() {
+        if let Some(first) = known.insert(key, index) {
+            return Err(MockError::at(path(index), Problem::Duplicate(path(first))));
         }
     }
-    refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))
+    Ok(known)
 }
 
 /// The first dep that is listed twice.

@@ -28,13 +28,13 @@ impl Mock {
         let spent = tx.raw().inputs().into_iter().filter_map(|input| places.get(input.as_slice()).copied());
         let inputs = spent.map(|at| {
             let cell = &info.inputs[at];
-            let data = known_data(&cell.data, self.known_hashes().inputs.get(at), share);
+            let data = known_data(&cell.data, &self.known_hashes().inputs[at], share);
             CellFields { output: cell.output.as_slice(), data, block_hash: cell.header.as_ref().map(bytes) }
         });
         let inputs = inputs.collect();
         let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
         let cell_deps = info.cell_deps.iter().zip(&out_points).enumerate().map(|(at, (dep, out_point))| {
-            let data = known_data(&dep.data, self.known_hashes().cell_deps.get(at), share);
+            let data = known_data(&dep.data, &self.known_hashes().cell_deps[at], share);
             let block_hash = dep.header.as_ref().map(bytes);
             let cell = CellFields { output: dep.output.as_slice(), data, block_hash };
             DepFields { out_point: out_point.as_slice(), cell_dep: Some(dep.cell_dep.as_slice()), cell }
@@ -69,23 +69,16 @@ impl Mock {
     /// Cell data without a known hash that satisfies `is_wanted`; each entry once.
     pub fn unhashed(&self, is_wanted: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
         let (info, known) = (&self.as_ckb().mock_info, self.known_hashes());
-        let is_unknown = |hash: Option<&Option<[u8; 32]>>| hash.copied().flatten().is_none();
-        let inputs = info.inputs.iter().enumerate().filter(|(at, _)| is_unknown(known.inputs.get(*at)));
-        let deps = info.cell_deps.iter().enumerate().filter(|(at, _)| is_unknown(known.cell_deps.get(*at)));
-        let data = inputs.map(|(_, input)| &input.data).chain(deps.map(|(_, dep)| &dep.data));
-        data.filter(|data| is_wanted(data)).cloned().collect()
+        let data = info.inputs.iter().map(|input| &input.data);
+        let data = data.chain(info.cell_deps.iter().map(|dep| &dep.data));
+        let all = data.zip(known.inputs.iter().chain(&known.cell_deps));
+        all.filter(|(data, hash)| hash.is_none() && is_wanted(data)).map(|(data, _)| data.clone()).collect()
     }
 
     /// Replaces cell data without a known hash by shared data. `found` returns the shared data and its hash
     /// for data that it recognizes, for example by address.
     pub fn take_shared(&mut self, found: impl Fn(&Bytes) -> Option<SharedData>) {
-        let (mock, hashes) = self.parts_mut();
-        let (inputs, deps) = (mock.mock_info.inputs.len(), mock.mock_info.cell_deps.len());
-        hashes.inputs.resize(inputs, None);
-        hashes.cell_deps.resize(deps, None);
-        let inputs = mock.mock_info.inputs.iter_mut().map(|input| &mut input.data).zip(&mut hashes.inputs);
-        let deps = mock.mock_info.cell_deps.iter_mut().map(|dep| &mut dep.data).zip(&mut hashes.cell_deps);
-        for (data, hash) in inputs.chain(deps).filter(|(_, hash)| hash.is_none()) {
+        for (data, hash) in self.cells_mut().filter(|(_, hash)| hash.is_none()) {
             if let Some(shared) = found(data) {
                 (*data, *hash) = (shared.data, Some(shared.data_hash));
             }
@@ -101,8 +94,8 @@ pub fn is_same_memory(one: &Bytes, other: &Bytes) -> bool {
 }
 
 /// The data of a cell, by reference if its hash is known and shared.
-fn known_data<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
-    let number = hash.and_then(Option::as_ref).and_then(share);
+fn known_data<'a>(data: &'a Bytes, hash: &Option<[u8; 32]>, share: &mut Share<'_>) -> CellData<'a> {
+    let number = hash.as_ref().and_then(share);
     number.map_or(CellData::Inline(data), CellData::Shared)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ckb_types::{packed, prelude::Entity as _};
+use ckb_types::packed;
 
 /// Why a transaction cannot be used. Its scripts did not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,11 +111,7 @@ impl From<packed::OutPoint> for CellLocation {
 
 impl fmt::Display for CellLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (hash, index) = self.0.as_slice().split_at(32);
-        f.write_str("0x")?;
-        hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        let index = index.iter().rev().fold(0, |value: u32, byte| value << 8 | u32::from(*byte));
-        write!(f, ":{index}")
+        write!(f, "{:#x}:{}", self.0.tx_hash(), u32::from(self.0.index()))
     }
 }
 

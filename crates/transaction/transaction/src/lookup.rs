@@ -1,5 +1,6 @@
 //! Looks up cells of a transaction like its scripts do: by list and index.
 
+use ckb_mock_tx_types::MockInput;
 use ckb_types::{
     bytes::Bytes,
     core::{DepType, ScriptHashType},
@@ -31,17 +32,18 @@ impl Mock {
     pub fn cell_data(&self, source: u64, index: u64) -> Option<Bytes> {
         let (index, mock) = (usize::try_from(index).ok()?, self.as_ckb());
         match source {
-            INPUT => {
-                let point = mock.tx.raw().inputs().get(index)?.previous_output();
-                let mut inputs = mock.mock_info.inputs.iter();
-                inputs
-                    .find(|it| it.input.previous_output().as_slice() == point.as_slice())
-                    .map(|it| it.data.clone())
-            }
+            INPUT => Some(self.spent(index)?.data.clone()),
             OUTPUT => mock.tx.raw().outputs_data().get(index).map(|data| data.raw_data()),
             CELL_DEP => self.dep_data(index),
             _ => None,
         }
+    }
+
+    /// The cell that an input of the transaction spends.
+    fn spent(&self, index: usize) -> Option<&MockInput> {
+        let point = self.as_ckb().tx.raw().inputs().get(index)?.previous_output();
+        let mut inputs = self.as_ckb().mock_info.inputs.iter();
+        inputs.find(|it| it.input.previous_output().as_slice() == point.as_slice())
     }
 
     /// The data of a cell dep. Dep groups are expanded, as for scripts.
@@ -137,11 +139,7 @@ impl Mock {
     fn script_of_cell(&self, is_type: bool, source: u64, index: u32) -> Option<Script> {
         let (index, mock) = (usize::try_from(index).ok()?, self.as_ckb());
         let cell = match source {
-            INPUT => {
-                let point = mock.tx.raw().inputs().get(index)?.previous_output();
-                let mut inputs = mock.mock_info.inputs.iter();
-                inputs.find(|it| it.input.previous_output().as_slice() == point.as_slice())?.output.clone()
-            }
+            INPUT => self.spent(index)?.output.clone(),
             OUTPUT => mock.tx.raw().outputs().get(index)?,
             _ => return None,
         };

@@ -35,7 +35,7 @@ pub struct Mock {
     hashes: Arc<DataHashes>,
 }
 
-/// Known hashes of cell data, in the order of the mock information.
+/// Known hashes of the data of each cell of the mock information.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DataHashes {
     pub(crate) inputs: Vec<Option<[u8; 32]>>,
@@ -211,8 +211,10 @@ impl Mock {
         Self::checked(MockTransaction { mock_info: info, tx }, hashes)
     }
 
-    pub(crate) fn checked(mock: MockTransaction, hashes: DataHashes) -> Result<Self, MockError> {
+    pub(crate) fn checked(mock: MockTransaction, mut hashes: DataHashes) -> Result<Self, MockError> {
         check(&mock)?;
+        hashes.inputs.resize(mock.mock_info.inputs.len(), None);
+        hashes.cell_deps.resize(mock.mock_info.cell_deps.len(), None);
         Ok(Self { mock: Arc::new(mock), hashes: Arc::new(hashes) })
     }
 
@@ -228,9 +230,16 @@ impl Mock {
         repeated_dep(&self.mock.tx.raw())
     }
 
-    /// The known hashes; the lists may be shorter than those of cells.
     pub(crate) fn known_hashes(&self) -> &DataHashes {
         &self.hashes
+    }
+
+    /// The data of each input's cell and of each cell dep, with its hash if known.
+    pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = (&mut Bytes, &mut Option<[u8; 32]>)> {
+        let (mock, hashes) = self.parts_mut();
+        let inputs = mock.mock_info.inputs.iter_mut().map(|input| &mut input.data);
+        let deps = mock.mock_info.cell_deps.iter_mut().map(|dep| &mut dep.data);
+        inputs.zip(&mut hashes.inputs).chain(deps.zip(&mut hashes.cell_deps))
     }
 
     pub(crate) fn parts_mut(&mut self) -> (&mut MockTransaction, &mut DataHashes) {
@@ -240,15 +249,13 @@ impl Mock {
     /// ckb's hash of the data of an entry of `mock_info.inputs`, computed if unknown.
     #[must_use]
     pub fn input_data_hash(&self, index: usize) -> [u8; 32] {
-        let known = self.hashes.inputs.get(index).copied().flatten();
-        known.unwrap_or_else(|| data_hash(&self.mock.mock_info.inputs[index].data))
+        self.hashes.inputs[index].unwrap_or_else(|| data_hash(&self.mock.mock_info.inputs[index].data))
     }
 
     /// ckb's hash of the data of an entry of `mock_info.cell_deps`, computed if unknown.
     #[must_use]
     pub fn dep_data_hash(&self, index: usize) -> [u8; 32] {
-        let known = self.hashes.cell_deps.get(index).copied().flatten();
-        known.unwrap_or_else(|| data_hash(&self.mock.mock_info.cell_deps[index].data))
+        self.hashes.cell_deps[index].unwrap_or_else(|| data_hash(&self.mock.mock_info.cell_deps[index].data))
     }
 }
 

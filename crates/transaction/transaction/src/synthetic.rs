@@ -4,7 +4,6 @@ use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprM
 use ckb_types::{
     bytes::Bytes,
     core::{Capacity, DepType, ScriptHashType},
-    h256,
     packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, Script, ScriptOpt, Transaction},
     prelude::*,
 };
@@ -12,6 +11,7 @@ use ckb_types::{
 use crate::{
     Mock, MockError,
     mock::{DataHashes, data_hash},
+    template::type_id,
 };
 
 /// A program as the lock of the only input, and its data.
@@ -34,13 +34,7 @@ impl AsLock {
     /// # Errors
     /// If the program is too long for a transaction.
     pub fn to_mock(&self) -> Result<Mock, MockError> {
-        // The code hash of ckb's built-in script for type ids: "TYPE_ID" in ASCII.
-        let type_id = h256!("0x545950455f4944");
-        let code_type = Script::new_builder()
-            .code_hash(Byte32::from(type_id))
-            .hash_type(ScriptHashType::Type)
-            .args(Bytes::from_static(&[0; 32]))
-            .build();
+        let code_type = type_id(&[0; 32]);
         let lock = Script::new_builder()
             .code_hash(code_type.calc_script_hash())
             .hash_type(ScriptHashType::Type)
@@ -121,7 +115,6 @@ impl Mock {
     pub fn replace_data(&mut self, dep: usize, data: Bytes) {
         let hash = self.dep_data_hash(dep);
         let (mock, hashes) = self.parts_mut();
-        hashes.cell_deps.resize(mock.mock_info.cell_deps.len(), None);
         hashes.cell_deps[dep] = Some(hash);
         mock.mock_info.cell_deps[dep].data = data;
     }

@@ -19,7 +19,6 @@ use std::{
 };
 
 use ckb_types::{
-    H256,
     bytes::Bytes,
     core::ScriptHashType,
     h256,
@@ -28,9 +27,6 @@ use ckb_types::{
 };
 
 use crate::limits::{EMBEDDED_FILE_BYTES_MAX, PLACEHOLDERS_MAX, TRANSACTION_BYTES_MAX};
-
-/// The code hash of type id scripts (`TYPE_ID_CODE_HASH` in ckb-chain-spec: the letters `TYPE_ID`).
-const TYPE_ID: H256 = h256!("0x545950455f4944");
 
 /// A placeholder that cannot be expanded.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +124,7 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
     let mut types = HashMap::new();
     for placeholder in placeholders.iter().filter(|found| found.verb == Verb::Define) {
         let name = placeholder.argument;
-        if types.insert(name, type_script(name).calc_script_hash()).is_some() {
+        if types.insert(name, type_id(name.as_bytes()).calc_script_hash()).is_some() {
             let problem = TemplateProblem::DefinedTwice(name.to_owned());
             return Err(error_at(text, placeholder.start, problem));
         }
@@ -237,29 +233,30 @@ fn fill(
 ) -> Result<(), TemplateProblem> {
     let argument = placeholder.argument;
     match placeholder.verb {
-        Verb::Data => push_hex(expanded, &read_file(&folder.join(argument))?),
+        Verb::Data => *expanded += &hex::encode(read_file(&folder.join(argument))?),
         Verb::Hash => {
-            push_hex(expanded, &ckb_hash::blake2b_256(read_file(&folder.join(argument))?));
+            *expanded += &hex::encode(ckb_hash::blake2b_256(read_file(&folder.join(argument))?));
         }
         Verb::Define => {
-            let script = ckb_jsonrpc_types::Script::from(type_script(argument));
+            let script = ckb_jsonrpc_types::Script::from(type_id(argument.as_bytes()));
             // Cannot fail: it contains no maps and no foreign types.
             expanded.push_str(&serde_json::to_string(&script).unwrap_or_default());
         }
         Verb::Refer => match types.get(argument) {
-            Some(hash) => push_hex(expanded, hash.as_slice()),
+            Some(hash) => *expanded += &hex::encode(hash.as_slice()),
             None => return Err(TemplateProblem::Undefined(argument.to_owned())),
         },
     }
     Ok(())
 }
 
-fn type_script(name: &str) -> Script {
-    Script::new_builder()
-        .code_hash(TYPE_ID)
-        .hash_type(ScriptHashType::Type)
-        .args(Bytes::copy_from_slice(name.as_bytes()))
-        .build()
+/// The type id script with these arguments.
+#[must_use]
+pub fn type_id(args: &[u8]) -> Script {
+    // `TYPE_ID_CODE_HASH` in ckb-chain-spec: the letters `TYPE_ID`.
+    let code_hash = h256!("0x545950455f4944");
+    let script = Script::new_builder().code_hash(code_hash).hash_type(ScriptHashType::Type);
+    script.args(Bytes::copy_from_slice(args)).build()
 }
 
 /// Reads a file that a text names.
@@ -277,15 +274,6 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
         return Err(TemplateProblem::FileTooLarge { path: path.to_owned(), bytes_max });
     }
     Ok(bytes)
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.reserve(2 * bytes.len());
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
 }
 
 fn error_at(text: &str, at: usize, problem: TemplateProblem) -> TemplateError {
@@ -329,7 +317,7 @@ mod tests {
         assert_eq!(script["hash_type"], "type");
         let id = "0x00000000000000000000000000000000000000000000000000545950455f4944";
         assert_eq!(script["code_hash"], id);
-        assert!(text.starts_with(&format!("[{:x}, ", type_script("x").calc_script_hash())));
+        assert!(text.starts_with(&format!("[{:x}, ", type_id(b"x").calc_script_hash())));
     }
 
     #[test]

@@ -39,8 +39,7 @@ pub(crate) fn again(
 }
 
 fn same(input: &TargetArgs, elf: Option<PathBuf>) -> TargetArgs {
-    let TargetArgs { vm_version, isa, ref args, .. } = *input;
-    TargetArgs { elf, vm_version, isa, args: args.clone(), ..TargetArgs::default() }
+    TargetArgs { elf, machine: input.machine, args: input.args.clone(), ..TargetArgs::default() }
 }
 
 /// The outcome of a run without its cycles.
