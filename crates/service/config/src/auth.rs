@@ -128,7 +128,6 @@ pub enum Fits {
 
 impl AuthRule {
     /// The tenant of the caller `name`, if the rule matches and the result is a valid tenant name.
-    #[must_use]
     pub fn tenant_of(&self, name: &str) -> Option<Arc<str>> {
         let (Fits::Certificate(pattern) | Fits::Token { pattern, .. }) = &self.fits;
         let met = met(pattern, name)?;
@@ -147,7 +146,6 @@ fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
 }
 
 /// Whether `name` is a valid name of a tenant.
-#[must_use]
 pub fn is_tenant(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
@@ -155,7 +153,6 @@ pub fn is_tenant(name: &str) -> bool {
 
 impl Auth {
     /// Whether callers must authenticate.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.certificates || self.jwt.is_some()
     }
@@ -286,13 +283,11 @@ pub struct Roles(u8);
 
 impl Roles {
     /// The set of all roles.
-    #[must_use]
     pub fn all() -> Self {
         CallerRole::VARIANTS.iter().copied().collect()
     }
 
     /// Whether the set contains `role`.
-    #[must_use]
     pub fn has(self, role: CallerRole) -> bool {
         self.0 & 1 << role as u8 != 0
     }

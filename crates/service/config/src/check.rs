@@ -20,7 +20,6 @@ pub(crate) const COUNT_MAX: u64 = 1 << 32;
 pub(crate) const WORKERS_MAX: u64 = 1024;
 
 /// `time` in milliseconds, as in keys and messages.
-#[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -202,7 +202,6 @@ pub enum Role {
 
 impl Role {
     /// Service name in traces (`service.name`), shared by all processes of the role.
-    #[must_use]
     pub fn service_name(self) -> &'static str {
         match self {
             Self::Compiler => "antares-compiler",

@@ -25,13 +25,7 @@ pub const LIVENESS: &str = "liveness";
 
 /// The calls of `grpc.health.v1.Health`.
 #[derive(Debug)]
-pub(crate) struct Calls(HealthService);
-
-impl Calls {
-    pub(crate) fn new(reporter: &HealthReporter) -> Self {
-        Self(HealthService::from_health_reporter(reporter.clone()))
-    }
-}
+pub(crate) struct Calls(pub(crate) HealthService);
 
 #[async_trait]
 impl health_server::Health for Calls {

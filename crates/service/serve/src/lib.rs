@@ -48,7 +48,6 @@ mod tests {
     mod jose_vectors;
     mod providers;
 }
-mod tls;
 mod transport;
 mod usage;
 mod web;
@@ -70,7 +69,7 @@ pub use page::{Page, PageAnswer};
 pub use peer::Peer;
 pub use reload::{watch as watch_files, watch_client as watch_tls};
 pub use roles::{Need, need};
-pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
+pub use server::{App, ServeError, Server, drain, stop_signal};
 pub use single_flight::{OnDrop, SingleFlight};
 pub use status::{CALL_DEADLINE, ERROR_DOMAIN, Fault, caller_s, chain, closing};
 pub use tasks::{beat, blocking, keep};

@@ -12,11 +12,15 @@ use std::{
     time::Duration,
 };
 
-use antares_config::{AdminAccess, Audit, Auth, CallerSource, Config, Listen, Tenancy, Tls};
+use antares_config::{Config, Listen};
+use antares_tls::TlsError;
 use axum::middleware;
 use tokio::{net::TcpListener, time::Instant};
 use tonic::service::Routes;
-use tonic_health::{pb::health_server::HealthServer, server::HealthReporter};
+use tonic_health::{
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 use tonic_reflection::server as reflection;
 
 use crate::{
@@ -31,7 +35,6 @@ use crate::{
     metrics::Metrics,
     page::{Page, PageHosts},
     tasks,
-    tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
     web::WebLayer,
 };
@@ -52,32 +55,6 @@ pub struct App {
     pub descriptors: &'static [u8],
     /// Pages in addition to `/metrics`.
     pub pages: Vec<Page>,
-}
-
-/// Authentication, authorization and accounting.
-#[derive(Clone, Copy, Debug)]
-pub struct Callers<'a> {
-    /// TLS of the listener, if enabled.
-    pub tls: Option<&'a Tls>,
-    /// Authentication and rules.
-    pub auth: &'a Auth,
-    /// Administrators in addition to those of `auth`.
-    pub admin: &'a AdminAccess,
-    /// Quotas and isolation of tenants.
-    pub tenancy: &'a Tenancy,
-    /// Target of the audit log.
-    pub audit: &'a Audit,
-    /// Source of reloaded rules and quotas, if any.
-    pub source: Option<&'a CallerSource>,
-}
-
-impl<'a> Callers<'a> {
-    /// From `config`.
-    #[must_use]
-    pub fn of(config: &'a Config) -> Self {
-        let Config { tls, auth, admin, tenancy, audit, callers, .. } = config;
-        Self { tls: tls.as_ref(), auth, admin, tenancy, audit, source: callers.as_ref() }
-    }
 }
 
 /// Why a server did not start, or stopped.
@@ -145,15 +122,10 @@ impl Server {
     ///
     /// # Errors
     /// An address cannot be bound, or TLS files are invalid.
-    pub async fn bind(
-        listen: &Listen,
-        callers: Callers<'_>,
-        metrics_address: Option<SocketAddr>,
-        app: App,
-        metrics: Metrics,
-    ) -> Result<Self, ServeError> {
+    pub async fn bind(config: &Config, app: App, metrics: Metrics) -> Result<Self, ServeError> {
+        let listen = &config.listen;
         let reporter = HealthReporter::new();
-        let health_service = HealthServer::new(Calls::new(&reporter));
+        let health_service = HealthServer::new(Calls(HealthService::from_health_reporter(reporter.clone())));
         let health = Health::new(reporter, &app.services).await;
         health.show(&metrics);
         let sets: [&[u8]; 4] = [
@@ -162,7 +134,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layers = Layers::new(&sets, listen, callers, &metrics)?;
+        let layers = Layers::new(&sets, config, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -179,9 +151,9 @@ impl Server {
         routes = routes.add_service(v1).add_service(v1alpha);
         log_writer::watch(&metrics);
         tasks::watch(&metrics);
-        let door = Acceptor::new(callers.tls, &metrics)?;
+        let door = Acceptor::new(config.tls.as_ref(), &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
-        let admin = callers.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
+        let admin = config.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
         let (web, web_address) = match &listen.web {
             Some(web) => {
                 let layer = WebLayer::new(app.descriptors, &web.origins, listen.message_bytes_max)?;
@@ -190,12 +162,13 @@ impl Server {
             }
             None => (None, None),
         };
-        let http = match metrics_address {
-            Some(address) => Some(bind_at("metrics.address", address).await?),
-            None => None,
+        let (http, metrics_address) = match config.metrics {
+            Some(address) => {
+                let (listener, address) = bind_at("metrics.address", address).await?;
+                (Some(listener), Some(address))
+            }
+            None => (None, None),
         };
-        let metrics_address = http.as_ref().map(|(_, address)| *address);
-        let http = http.map(|(listener, _)| listener);
         let (listen, pages) = (listen.clone(), app.pages);
         Ok(Self {
             listen,
@@ -216,25 +189,21 @@ impl Server {
     }
 
     /// The gRPC address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The address of gRPC-web and JSON, if enabled.
-    #[must_use]
     pub fn web_address(&self) -> Option<SocketAddr> {
         self.web_address
     }
 
     /// The address of `/metrics` and `/healthz`, if enabled.
-    #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
     /// For setting the health of services.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.health.clone()
     }
@@ -272,7 +241,7 @@ impl Server {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
-            let hosts = PageHosts::new(listen.page_hosts.clone());
+            let hosts = PageHosts(listen.page_hosts.clone());
             let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));
             let router = router.layer(pass);
             tokio::spawn(axum::serve(listener, router).into_future())

@@ -58,7 +58,6 @@ impl ClientFiles {
     }
 
     /// All configured files, for a file watcher.
-    #[must_use]
     pub fn all(&self) -> Vec<PathBuf> {
         [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
     }
@@ -99,7 +98,6 @@ impl TlsClient {
     }
 
     /// The files of this client.
-    #[must_use]
     pub fn files(&self) -> &ClientFiles {
         &self.files
     }

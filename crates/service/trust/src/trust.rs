@@ -78,13 +78,11 @@ impl Trust {
     }
 
     /// The current keyring.
-    #[must_use]
     pub fn keyring(&self) -> Arc<Keyring> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Increases with every change; earlier verifications must then be repeated.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
