@@ -301,7 +301,7 @@ impl FromIterator<CallerRole> for Roles {
 
 section! {
 /// Operators in addition to those of `[auth]`.
-"admin": RawAdmin {
+"admin": RawAdmin => AdminAccess {
     /// Unix socket that only this user may open; its callers have the role admin, with or without `[auth]`:
     /// `--server unix:///run/antares/admin.sock`. Empty for none.
     socket: folder_or_none;
@@ -314,18 +314,9 @@ section! {
 /// Maximum length of a socket's path in bytes: the size of `sun_path` without its final zero.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// Callers that have the role admin without authentication by `[auth]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdminAccess {
-    /// Socket whose callers have the role.
-    pub socket: Option<PathBuf>,
-    /// Whether all peers on the loopback network have the role.
-    pub loopback: bool,
-}
-
 impl RawAdmin {
     /// `is_asked`: whether callers must authenticate.
-    pub(crate) fn check(&self, is_asked: bool, checker: &mut Checker) -> AdminAccess {
+    pub(crate) fn agree(&self, is_asked: bool, checker: &mut Checker) {
         let bytes = self.socket.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {
             let problem = format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}");
@@ -334,7 +325,6 @@ impl RawAdmin {
         if self.loopback && is_asked {
             checker.record("admin.loopback", "makes no sense with [auth], whose rules say who administers");
         }
-        AdminAccess { socket: (bytes > 0).then(|| self.socket.clone()), loopback: self.loopback }
     }
 }
 

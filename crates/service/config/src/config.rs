@@ -92,7 +92,8 @@ impl ConfigFile {
         let node = self.node.section(checker);
         self.sandbox.check_layers(layers, checker);
         let sandbox = self.sandbox.check(checker);
-        let admin = self.admin.check(is_asked, checker);
+        self.admin.agree(is_asked, checker);
+        let admin = self.admin.check(checker);
         let tenancy = self.quotas.check(&self.tenants, is_asked, checker);
         let web_address = listen.web.iter().map(|web| ("web.address", web.address));
         for (key, address) in [("listen.address", listen.address)].into_iter().chain(web_address) {
