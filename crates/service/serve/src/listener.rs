@@ -2,7 +2,6 @@
 //! start, and for plain HTTP that falls silent.
 
 use std::{
-    future::Future,
     io,
     pin::Pin,
     sync::Arc,
@@ -10,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
@@ -67,7 +67,7 @@ pub(crate) struct Connection<S = TcpStream> {
     /// For HTTP/1.1.
     lines: Option<RequestLines>,
     /// Its slot, and whether another connection needs it.
-    place: Option<(Slot, Pin<Box<dyn Future<Output = ()> + Send>>)>,
+    place: Option<(Slot, BoxFuture<'static, ()>)>,
 }
 
 impl<S> Connection<S> {

@@ -1,6 +1,6 @@
 //! Pages of services on the HTTP address, in addition to `/metrics`.
 
-use std::{collections::BTreeMap, fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, pin::Pin, sync::Arc};
 
 use axum::{
     Router,

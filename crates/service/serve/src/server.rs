@@ -1,7 +1,6 @@
 //! Binds, serves and drains: one gRPC listener for any set of services, plus health, reflection and metrics.
 
 use std::{
-    future::Future,
     io,
     net::SocketAddr,
     path::PathBuf,
@@ -105,17 +104,17 @@ pub struct Server {
     door: Acceptor,
     layers: Layers,
     routes: Routes,
-    grpc: TcpListener,
+    grpc: Bound,
     admin: Option<AdminSocket>,
-    web: Option<(TcpListener, WebLayer)>,
-    http: Option<TcpListener>,
+    web: Option<(Bound, WebLayer)>,
+    http: Option<Bound>,
     metrics: Metrics,
     health: Health,
-    address: SocketAddr,
-    web_address: Option<SocketAddr>,
-    metrics_address: Option<SocketAddr>,
     pages: Vec<Page>,
 }
+
+/// A listener and its address.
+type Bound = (TcpListener, SocketAddr);
 
 impl Server {
     /// Binds both listeners. Services are NOT_SERVING until [`Health::set`] changes that.
@@ -152,55 +151,36 @@ impl Server {
         log_writer::watch(&metrics);
         tasks::watch(&metrics);
         let door = Acceptor::new(config.tls.as_ref(), &metrics)?;
-        let (grpc, address) = bind_at("listen.address", listen.address).await?;
+        let grpc = bind_at("listen.address", listen.address).await?;
         let admin = config.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
-        let (web, web_address) = match &listen.web {
+        let web = match &listen.web {
             Some(web) => {
                 let layer = WebLayer::new(app.descriptors, &web.origins, listen.message_bytes_max)?;
-                let (listener, address) = bind_at("web.address", web.address).await?;
-                (Some((listener, layer)), Some(address))
+                Some((bind_at("web.address", web.address).await?, layer))
             }
-            None => (None, None),
+            None => None,
         };
-        let (http, metrics_address) = match config.metrics {
-            Some(address) => {
-                let (listener, address) = bind_at("metrics.address", address).await?;
-                (Some(listener), Some(address))
-            }
-            None => (None, None),
+        let http = match config.metrics {
+            Some(address) => Some(bind_at("metrics.address", address).await?),
+            None => None,
         };
         let (listen, pages) = (listen.clone(), app.pages);
-        Ok(Self {
-            listen,
-            door,
-            layers,
-            routes,
-            grpc,
-            admin,
-            web,
-            http,
-            metrics,
-            health,
-            address,
-            web_address,
-            metrics_address,
-            pages,
-        })
+        Ok(Self { listen, door, layers, routes, grpc, admin, web, http, metrics, health, pages })
     }
 
     /// The gRPC address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.grpc.1
     }
 
     /// The address of gRPC-web and JSON, if enabled.
     pub fn web_address(&self) -> Option<SocketAddr> {
-        self.web_address
+        self.web.as_ref().map(|((_, address), _)| *address)
     }
 
     /// The address of `/metrics` and `/healthz`, if enabled.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_address
+        self.http.as_ref().map(|(_, address)| *address)
     }
 
     /// For setting the health of services.
@@ -222,7 +202,7 @@ impl Server {
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
         };
         let service = self.layers.around(self.routes.prepare());
-        let mut web = self.web.map(|(listener, layer)| {
+        let mut web = self.web.map(|((listener, _), layer)| {
             let way = Way { listener, protocol: Protocol::Web, door: self.door.clone().for_web() };
             let service = layer.around(service.clone());
             tokio::spawn(transport::serve(way, listen.clone(), connections("web"), service, closing.clone()))
@@ -234,10 +214,10 @@ impl Server {
             let calls = admin_socket::serve(socket, listen.clone(), places, service.clone(), closing.clone());
             tokio::spawn(calls);
         }
-        let way = Way { listener: self.grpc, protocol: Protocol::Grpc, door: self.door };
+        let way = Way { listener: self.grpc.0, protocol: Protocol::Grpc, door: self.door };
         let mut grpc =
             tokio::spawn(transport::serve(way, listen.clone(), connections("grpc"), service, closing));
-        let mut http = self.http.map(|listener| {
+        let mut http = self.http.map(|(listener, _)| {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
@@ -284,7 +264,7 @@ impl Server {
     }
 }
 
-async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+async fn bind_at(key: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
     let error = |source| ServeError::Bind { key, address, source };
     let listener = TcpListener::bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;

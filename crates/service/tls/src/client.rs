@@ -1,10 +1,7 @@
 //! TLS clients: connections to servers that use TLS, with authorities and a certificate from files that may
 //! change.
 
-use std::{
-    error::Error, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task,
-    time::Duration,
-};
+use std::{error::Error, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task, time::Duration};
 
 use arc_swap::ArcSwap;
 use http::Uri;
