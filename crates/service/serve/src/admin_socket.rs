@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     authenticator::ByAdminSocket,
     connections::Connections,
-    layers::Rest,
+    layers::around::Rest,
     listener::Connection,
     peer::Peer,
     server::ServeError,

@@ -20,7 +20,7 @@
 //! A new layer is a file here with an [`around::Check`] or an [`around::Around`], a row above, and a line in
 //! [`Layers::around`].
 
-mod around;
+pub(crate) mod around;
 mod audit;
 mod authenticate;
 mod authorize;
@@ -40,9 +40,8 @@ use antares_config::{CallerSource, Config, ConfigError};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-pub(crate) use self::around::Rest;
 use self::{
-    around::{Answering, Checked, surround},
+    around::{Answering, Checked, Rest, surround},
     audit::Audit,
     authenticate::Authenticate,
     authorize::Authorize,

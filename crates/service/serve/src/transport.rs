@@ -32,7 +32,7 @@ use tonic::body::Body;
 use crate::{
     connections::{Closed, Connections, Slot},
     handshake::Acceptor,
-    layers::Rest,
+    layers::around::Rest,
     limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
     status::body_failed,

@@ -25,7 +25,7 @@ use self::{
     json_request::{JsonRequest, json_request},
     json_response::{JSON, JsonResponse, LINES, json_response},
 };
-use crate::{body::BytesSlot, connections::Link, layers::Rest};
+use crate::{body::BytesSlot, connections::Link, layers::around::Rest};
 
 mod forms;
 mod json_request;
