@@ -1,4 +1,4 @@
-//! In-memory accounting of the stored entries: charged bytes, order of use, leases. Rebuilt from the
+//! In-memory accounting of the stored entries: charged bytes, order of use, pins. Rebuilt from the
 //! manifests when the cache opens.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -53,7 +53,6 @@ pub(crate) struct Account {
     lines: HashMap<EntryId, Line>,
     order: BTreeSet<(u64, EntryId)>,
     touched: BTreeSet<EntryId>,
-    leases: HashMap<EntryId, u32>,
     pinned: HashSet<EntryId>,
     /// Charged bytes by owner, for entries with a known owner.
     held: HashMap<(Space, Owner), u64>,
@@ -63,11 +62,10 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Replaces all entries with `entries`; keeps leases, pins, owners and later uses.
+    /// Replaces all entries with `entries`; keeps pins, owners and later uses.
     pub(crate) fn reload(&mut self, entries: &[Stored]) {
         let before = std::mem::take(self);
-        let (leases, pinned, last_tick) = (before.leases, before.pinned, before.last_tick);
-        *self = Self { leases, pinned, last_tick, ..Self::default() };
+        *self = Self { pinned: before.pinned, last_tick: before.last_tick, ..Self::default() };
         for stored in entries {
             let line = before.lines.get(&stored.id);
             self.add(stored, line.and_then(|line| line.owner));
@@ -161,7 +159,7 @@ impl Account {
         touches
     }
 
-    /// Removes entries of `space` until `bytes` are freed, at most `limit` of them; skips leased and pinned
+    /// Removes entries of `space` until `bytes` are freed, at most `limit` of them; skips pinned
     /// ones. Unread entries go before read ones, unless the unread ones are within their part of the space.
     /// In each group the oldest go first. An owner over its share pays first, down to its share.
     pub(crate) fn evict(&mut self, space: Space, bytes: u64, limit: usize) -> Vec<Removal> {
@@ -183,18 +181,19 @@ impl Account {
         let mut peers: HashMap<u64, u64> = HashMap::new();
         held().for_each(|(owner, bytes)| *peers.entry(owner.peer).or_default() += bytes);
         let (peer, bytes) = peers.into_iter().max_by_key(|&(peer, bytes)| (bytes, peer))?;
-        let surplus = bytes.saturating_sub(*self.charged.of(space) / OWNER_PARTS);
+        let surplus = bytes.saturating_sub(self.charged.of(space) / OWNER_PARTS);
         let of_peer = held().filter(|(owner, _)| owner.peer == peer);
         let (owner, held) = of_peer.max_by_key(|(owner, bytes)| (*bytes, owner.tenant))?;
         (surplus > 0).then_some((owner, surplus.min(held)))
     }
 
     fn evict_of(&mut self, space: Space, owner: Option<Owner>, bytes: u64, limit: usize) -> Vec<Removal> {
-        let is_idle = |id: &EntryId| !self.leases.contains_key(id) && !self.pinned.contains(id);
-        let is_payer = |id| owner.is_none() || self.lines.get(id).is_some_and(|line| line.owner == owner);
-        let idle = self.order.iter().filter(|(_, id)| id.space == space && is_idle(id) && is_payer(id));
-        let lines =
-            idle.filter_map(|&(tick, id)| Some((tick & READ != 0, id, self.lines.get(&id)?.charged_bytes)));
+        let is_idle = |id: &EntryId| id.space == space && !self.pinned.contains(id);
+        let idle = self.order.iter().filter(|(_, id)| is_idle(id));
+        let lines = idle.filter_map(|&(tick, id)| {
+            let line = self.lines.get(&id).filter(|line| owner.is_none() || line.owner == owner)?;
+            Some((tick & READ != 0, id, line.charged_bytes))
+        });
         let (read, unread): (VecDeque<_>, VecDeque<_>) = lines.partition(|(is_read, ..)| *is_read);
         let mut groups = [unread, read];
         let charged =
@@ -203,30 +202,14 @@ impl Account {
         let (mut excess, mut chosen) = (bytes, Vec::new());
         while excess > 0 && chosen.len() < limit {
             let first = usize::from(charges[0] <= (charges[0] + charges[1]) / UNREAD_PARTS);
-            let Some(from) = [first, 1 - first].into_iter().find(|&group| !groups[group].is_empty()) else {
-                break;
-            };
-            if let Some((_, id, charge)) = groups[from].pop_front() {
-                charges[from] -= charge;
-                excess = excess.saturating_sub(charge);
-                chosen.push(id);
-            }
+            let next =
+                [first, 1 - first].into_iter().find_map(|from| Some((from, groups[from].pop_front()?)));
+            let Some((from, (_, id, charge))) = next else { break };
+            charges[from] -= charge;
+            excess = excess.saturating_sub(charge);
+            chosen.push(id);
         }
         chosen.into_iter().filter_map(|id| self.remove(id)).collect()
-    }
-
-    /// Protects an entry from eviction, whether or not it is stored yet.
-    pub(crate) fn lease(&mut self, id: EntryId) {
-        *self.leases.entry(id).or_default() += 1;
-    }
-
-    pub(crate) fn release(&mut self, id: EntryId) {
-        if let Some(count) = self.leases.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                self.leases.remove(&id);
-            }
-        }
     }
 
     /// Replaces the set of pinned entries.
@@ -326,15 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_go_first_and_leased_ones_stay() {
+    fn the_least_recently_used_go_first_and_pinned_ones_stay() {
         let mut account = Account::default();
         account.reload(&[stored(1, 1000, 5), stored(2, 1000, 3), stored(3, 1000, 4)]);
         account.touch(stored(2, 0, 0).id);
-        account.lease(stored(3, 0, 0).id);
+        account.set_pinned(stored(3, 0, 0).id, true);
         assert_eq!(account.newest_first()[0].key[0], 2);
         assert_eq!(evicted(&mut account, 1), [1, 2]);
         assert!(account.contains(stored(3, 0, 0).id));
-        account.release(stored(3, 0, 0).id);
+        account.set_pinned(stored(3, 0, 0).id, false);
         assert_eq!(evicted(&mut account, 1), [3]);
         assert_eq!((account.logical_bytes(), account.charged_bytes()), (0, 0));
     }

@@ -1,9 +1,10 @@
-//! The cache's public interface: put, get, lease, remembered failures and statistics.
+//! The cache's public interface: put, get, remembered failures, statistics, and operators' actions on entries.
 
 use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64},
+        mpsc::sync_channel,
     },
     time::{Duration, Instant},
 };
@@ -12,16 +13,18 @@ use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    account::Listed,
     config::CacheConfig,
     entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
     failures::is_valid,
-    inner::{Chore, Inner, Live, Writer, channel},
-    layout::Layout,
+    inner::{Chore, Inner, Live, Writer},
+    layout::{Layout, close},
     manifest::{Failure, FailureRecord, Manifest},
     recover::RETRY_PAUSE,
-    stats::{CacheState, CacheStats, Counters, count},
-    store::{BlobStore, Damage, Removal, Stored, close},
+    sled_store::SledStore,
+    stats::{CacheState, CacheStats},
+    store::{Damage, Removal, Stored},
     upkeep,
 };
 
@@ -29,6 +32,11 @@ use crate::{
 const TOUCHES_PER_WRITE: usize = 256;
 /// Stored entries between two checks of sled's `blobs` folder.
 const WRITES_PER_BLOB_CHECK: u64 = 64;
+
+/// At most one in `PINNED_PARTS` of the budget can be pinned; the rest is for entries in use.
+const PINNED_PARTS: u64 = 2;
+/// Tasks that wait for the upkeep thread: if there are more, the next write requests its task again.
+const CHORES_MAX: usize = 3;
 
 /// A content-addressed store for scripts and artifacts. Clones share it.
 #[derive(Clone)]
@@ -52,7 +60,7 @@ pub enum Put {
 pub enum Rejection {
     /// Larger than the limit for one entry.
     TooLarge,
-    /// All remaining entries are leased or pinned, so nothing can be evicted.
+    /// All remaining entries are pinned, so nothing can be evicted.
     BudgetInUse,
     /// The file system has too little free space, or the directory has reached twice the budget.
     DiskFull,
@@ -60,10 +68,15 @@ pub enum Rejection {
     Unavailable,
 }
 
-/// Protects one entry from eviction until dropped.
-pub struct Lease {
-    inner: Arc<Inner>,
-    id: EntryId,
+/// Result of a pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// Pinned or unpinned.
+    Done,
+    /// The entry or the store does not exist.
+    Absent,
+    /// The pin would exceed half of the budget.
+    NoRoom,
 }
 
 impl Cache {
@@ -75,13 +88,13 @@ impl Cache {
     /// system, or not accessible.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
         config.check()?;
-        let (chores, pending) = channel();
+        let (chores, pending) = sync_channel(CHORES_MAX);
         let inner = Arc::new(Inner {
             chores,
             live: RwLock::new(Live { store: None, number: 0, state: CacheState::Unavailable }),
             account: Mutex::default(),
             writer: Mutex::default(),
-            counters: Counters::default(),
+            counters: Mutex::default(),
             is_short: AtomicBool::new(false),
             began_short: AtomicBool::new(true),
             doubted: AtomicU64::new(0),
@@ -123,7 +136,7 @@ impl Cache {
         }
         let put = self.inner.put((EntryId::new(space, key), owner), digest, bytes);
         if let Put::Rejected(reason) = put {
-            count(&self.inner.counters.rejected);
+            self.inner.counters.lock().rejected += 1;
             tracing::warn!(space = space.name(), bytes = bytes.len(), ?reason, "the cache rejected an entry");
         }
         Ok(put)
@@ -131,23 +144,21 @@ impl Cache {
 
     /// The bytes stored under `key`, verified in full. `None` if there are none, they do not verify, or the
     /// store fails.
-    #[must_use]
     pub fn get(&self, space: Space, key: [u8; 32]) -> Option<Vec<u8>> {
         let bytes = self.inner.get(EntryId::new(space, key));
-        let counters = &self.inner.counters;
-        count(if bytes.is_some() { counters.hits.of(space) } else { counters.misses.of(space) });
+        let mut counters = self.inner.counters.lock();
+        let reads = if bytes.is_some() { &mut counters.hits } else { &mut counters.misses };
+        *reads.of_mut(space) += 1;
         bytes
     }
 
     /// Whether an entry is stored under `key`. Does not verify its bytes, read the disk or count as a use.
-    #[must_use]
     pub fn contains(&self, space: Space, key: [u8; 32]) -> bool {
         self.inner.store().is_some() && self.inner.account.lock().contains(EntryId::new(space, key))
     }
 
     /// As [`Cache::contains`], and counts as a use: the caller relies on the entry being there a moment
     /// later.
-    #[must_use]
     pub fn record_use(&self, space: Space, key: [u8; 32]) -> bool {
         if !self.contains(space, key) {
             return false;
@@ -156,24 +167,22 @@ impl Cache {
         true
     }
 
-    /// Protects the entry of `key` from eviction until the lease is dropped, whether or not it is stored yet.
-    #[must_use]
-    pub fn lease(&self, space: Space, key: [u8; 32]) -> Lease {
-        let id = EntryId::new(space, key);
-        self.inner.account.lock().lease(id);
-        Lease { inner: Arc::clone(&self.inner), id }
-    }
-
     /// Remembers for `ttl` that compiling the artifact of `key` failed. Truncates text beyond the limits;
     /// remembers nothing if the store fails.
     pub fn put_failure(&self, key: [u8; 32], reason: &str, detail: &str, ttl: Duration) {
         let now = self.inner.config.unix_seconds();
         let record = FailureRecord::new(now, now.saturating_add(ttl.as_secs()), reason, detail);
-        self.inner.put_failure(key, &record, now);
+        self.inner.change(|store, _, writer| {
+            writer.failures.add(key, record.expires_at);
+            store.put_failure(key, &record)?;
+            while let Some(due) = writer.failures.pop_due(now, self.inner.config.failures_max) {
+                store.remove_failure(due)?;
+            }
+            Ok(())
+        });
     }
 
     /// The remembered failure of the artifact of `key`. `None` if it has expired or the store fails.
-    #[must_use]
     pub fn get_failure(&self, key: [u8; 32]) -> Option<Failure> {
         let now = self.inner.config.unix_seconds();
         let record = self.inner.try_read(|store| store.failure(key)).flatten();
@@ -182,14 +191,12 @@ impl Cache {
 
     /// The current state. Checks the directory and the volume, logs a change, and requests an inspection of
     /// the files every ten seconds.
-    #[must_use]
     pub fn state(&self) -> CacheState {
         self.inner.request_inspection();
         self.inner.state()
     }
 
     /// Current statistics. Walks the few files of the directory.
-    #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.inner.stats()
     }
@@ -210,11 +217,46 @@ impl Cache {
     pub fn rebuild(&self) -> bool {
         upkeep::rebuild(&self.inner)
     }
-}
 
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.inner.account.lock().release(self.id);
+    /// Entries of a space with keys greater than `after`, sorted by key.
+    pub fn list(&self, space: Space, after: Option<[u8; 32]>, limit: usize) -> Vec<Listed> {
+        self.inner.account.lock().list(space, after, limit)
+    }
+
+    /// Removes an entry and its pin; returns whether it existed. Callers that have read
+    /// its bytes keep them.
+    pub fn remove(&self, space: Space, key: [u8; 32]) -> bool {
+        let id = EntryId::new(space, key);
+        let removed = self.inner.change(|store, _, _| {
+            let (removal, total_bytes) = {
+                let mut account = self.inner.account.lock();
+                account.set_pinned(id, false);
+                (account.remove(id), account.charged_bytes())
+            };
+            store.set_pinned(id, false)?;
+            let Some(removal) = removal else { return Ok(false) };
+            store.remove(&[removal], total_bytes).map(|()| true)
+        });
+        removed.unwrap_or(false)
+    }
+
+    /// Pins a stored entry, so that eviction skips it across restarts, or unpins it.
+    pub fn pin(&self, space: Space, key: [u8; 32], is_pinned: bool) -> Pinned {
+        let id = EntryId::new(space, key);
+        let pinned = self.inner.change(|store, _, _| {
+            {
+                let mut account = self.inner.account.lock();
+                let Some(charge) = account.charge(id) else { return Ok(Pinned::Absent) };
+                let taken = account.pinned_bytes(id).saturating_add(charge);
+                if is_pinned && taken > self.inner.config.budget_bytes / PINNED_PARTS {
+                    return Ok(Pinned::NoRoom);
+                }
+                account.set_pinned(id, is_pinned);
+            }
+            store.set_pinned(id, is_pinned)?;
+            store.flush().map(|()| Pinned::Done)
+        });
+        pinned.unwrap_or(Pinned::Absent)
     }
 }
 
@@ -240,38 +282,29 @@ impl Inner {
         if manifest.charged_bytes() > self.config.high_bytes() {
             return Put::Rejected(Rejection::TooLarge);
         }
-        let mut writer = self.writer.lock();
-        self.revive(&mut writer);
-        let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
-        if self.is_doubted(number) {
-            self.request_again(&mut writer);
-            return Put::Rejected(Rejection::Unavailable);
-        }
-        if self.account.lock().contains(id) {
-            self.account.lock().renew(id);
-            return Put::AlreadyThere;
-        }
-        if self.is_disk_full(manifest.total_bytes) {
-            self.relieve(&*store, manifest.total_bytes);
-            return Put::Rejected(Rejection::DiskFull);
-        }
-        match self.write(&*store, (id, owner), manifest, bytes) {
-            Ok(put) => {
-                self.after_write(&mut writer, number);
-                put
+        let put = self.change(|store, number, writer| {
+            if self.is_doubted(number) {
+                self.request_again(writer);
+                return Ok(Put::Rejected(Rejection::Unavailable));
             }
-            Err(failure) => {
-                // Drop our handle first: a store that is still referenced cannot be closed.
-                drop(store);
-                self.recover(&mut writer, number, &failure);
-                Put::Rejected(Rejection::Unavailable)
+            if self.account.lock().contains(id) {
+                self.account.lock().renew(id);
+                return Ok(Put::AlreadyThere);
             }
-        }
+            if self.is_disk_full(manifest.total_bytes) {
+                self.relieve(store, manifest.total_bytes);
+                return Ok(Put::Rejected(Rejection::DiskFull));
+            }
+            let put = self.write(store, (id, owner), manifest, bytes)?;
+            self.after_write(writer, number);
+            Ok(put)
+        });
+        put.unwrap_or(Put::Rejected(Rejection::Unavailable))
     }
 
     fn write(
         &self,
-        store: &dyn BlobStore,
+        store: &SledStore,
         (id, owner): (EntryId, Option<Owner>),
         manifest: Manifest,
         bytes: &[u8],
@@ -311,26 +344,16 @@ impl Inner {
         if !self.account.lock().contains(id) {
             return None;
         }
-        let (store, number) = self.store()?;
-        let result = match store.read(id, self.config.entry_bytes_max) {
-            Ok(Ok(bytes)) => return Some(bytes),
-            Ok(Err(damage)) => self.drop_damaged(&*store, id, damage),
-            Err(failure) => Err(failure),
-        };
-        drop(store);
-        if let Err(failure) = result {
-            self.recover(&mut writer, number, &failure);
-        }
-        None
+        let read =
+            self.on_store(&mut writer, |store, _, _| match store.read(id, self.config.entry_bytes_max)? {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(damage) => self.drop_damaged(store, id, damage).map(|()| None),
+            });
+        read.flatten()
     }
 
-    pub(crate) fn drop_damaged(
-        &self,
-        store: &dyn BlobStore,
-        id: EntryId,
-        damage: Damage,
-    ) -> Result<(), StoreError> {
-        count(&self.counters.corrupt);
+    fn drop_damaged(&self, store: &SledStore, id: EntryId, damage: Damage) -> Result<(), StoreError> {
+        self.counters.lock().corrupt += 1;
         tracing::error!(entry = ?id, damage = damage.name(), "an entry of the cache does not verify and is dropped");
         let (removal, total_bytes) = {
             let mut account = self.account.lock();
@@ -339,33 +362,12 @@ impl Inner {
         store.remove(&[removal.unwrap_or(Removal { id, tick: 0 })], total_bytes)
     }
 
-    fn put_failure(&self, key: [u8; 32], record: &FailureRecord, now: u64) {
-        let mut writer = self.writer.lock();
-        self.revive(&mut writer);
-        let Some((store, number)) = self.store() else { return };
-        writer.failures.add(key, record.expires_at);
-        let mut result = store.put_failure(key, record);
-        while let (Ok(()), Some(due)) = (&result, writer.failures.pop_due(now, self.config.failures_max)) {
-            result = store.remove_failure(due);
-        }
-        drop(store);
-        if let Err(failure) = result {
-            self.recover(&mut writer, number, &failure);
-        }
-    }
-
     /// Runs a read on the store; recovers the store and returns `None` if it fails.
-    fn try_read<T>(&self, call: impl FnOnce(&dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
+    fn try_read<T>(&self, call: impl FnOnce(&SledStore) -> Result<T, StoreError>) -> Option<T> {
         let (store, number) = self.store()?;
-        let result = call(&*store);
+        let result = call(&store);
         drop(store);
-        match result {
-            Ok(value) => Some(value),
-            Err(failure) => {
-                self.recover(&mut self.writer.lock(), number, &failure);
-                None
-            }
-        }
+        result.inspect_err(|failure| self.recover(&mut self.writer.lock(), number, failure)).ok()
     }
 
     /// After a write: checks for blob files of sled and requests a rebuild if the files are too large.

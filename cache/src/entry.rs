@@ -37,7 +37,6 @@ impl Space {
     pub const ALL: [Self; 2] = [Self::Script, Self::Artifact];
 
     /// The name used in metrics, logs and docs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Script => "script",

@@ -6,8 +6,8 @@ use crate::{
     entry::Space,
     error::StoreError,
     inner::{Chore, Inner},
-    stats::{CacheState, add},
-    store::BlobStore,
+    sled_store::SledStore,
+    stats::CacheState,
 };
 
 /// Maximum entries per eviction step.
@@ -15,7 +15,7 @@ const EVICTION_GROUP: usize = 64;
 
 impl Inner {
     /// Evicts until `charge` more bytes fit the budget; false if entries in use prevent that.
-    pub(crate) fn evict_for_space(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
+    pub(crate) fn evict_for_space(&self, store: &SledStore, charge: u64) -> Result<bool, StoreError> {
         let total_bytes = || self.account.lock().charged_bytes();
         if total_bytes().saturating_add(charge) <= self.config.high_bytes() {
             return Ok(true);
@@ -27,7 +27,7 @@ impl Inner {
 
     /// Frees space on a full volume for the next attempt, if the cache is large enough to free what is
     /// missing. Evicts that much, once until the next rebuild has returned the space.
-    pub(crate) fn relieve(&self, store: &dyn BlobStore, bytes: u64) {
+    pub(crate) fn relieve(&self, store: &SledStore, bytes: u64) {
         let wanted = self.config.free_bytes_min.saturating_add(bytes);
         let lack = wanted.saturating_sub(self.free_bytes());
         if lack == 0 || lack > self.layout.disk_bytes() / 2 || self.is_short.swap(true, Ordering::Relaxed) {
@@ -40,7 +40,7 @@ impl Inner {
 
     /// Evicts a group of entries worth about `bytes`; returns how many. Chooses the space with more than half
     /// of the stored bytes, so that uploaded scripts do not evict native code.
-    fn evict(&self, store: &dyn BlobStore, bytes: u64) -> Result<usize, StoreError> {
+    fn evict(&self, store: &SledStore, bytes: u64) -> Result<usize, StoreError> {
         let (removals, total_bytes) = {
             let mut account = self.account.lock();
             let charged = account.charged();
@@ -58,7 +58,7 @@ impl Inner {
         };
         if !removals.is_empty() {
             store.remove(&removals, total_bytes)?;
-            add(&self.counters.evictions, removals.len() as u64);
+            self.counters.lock().evictions += removals.len() as u64;
         }
         Ok(removals.len())
     }
@@ -94,7 +94,7 @@ impl Inner {
         let before = std::mem::replace(&mut *self.reported.lock(), now);
         if before != now && !now.is_well() {
             let dir = self.config.dir.display();
-            tracing::error!(%dir, state = now.name(), "the cache cannot keep anything");
+            tracing::error!(%dir, state = now.into_str(), "the cache cannot keep anything");
         }
         now
     }

@@ -31,7 +31,6 @@ impl Cache {
 
     /// Whether the volume keeps its required free space after `bytes` more. True if the file system does not
     /// report its free space.
-    #[must_use]
     pub fn has_free(&self, bytes: u64) -> bool {
         self.inner.free_bytes() >= self.inner.config.free_bytes_min.saturating_add(bytes)
     }
@@ -51,13 +50,11 @@ impl Incoming {
     }
 
     /// Number of bytes so far.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// SHA-256 of the bytes so far.
-    #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         self.hash.clone().finalize().into()
     }

@@ -4,7 +4,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::SyncSender,
     },
     time::Instant,
 };
@@ -18,13 +18,13 @@ use crate::{
     failures::FailureBook,
     layout::Layout,
     lock::DirLock,
-    stats::{CacheState, Counters},
-    store::BlobStore,
+    sled_store::SledStore,
+    stats::{CacheState, CacheStats},
 };
 
 /// The store in use.
 pub(crate) struct Live {
-    pub(crate) store: Option<Arc<dyn BlobStore>>,
+    pub(crate) store: Option<Arc<SledStore>>,
     /// Number of the store's directory; distinguishes stores.
     pub(crate) number: u64,
     pub(crate) state: CacheState,
@@ -46,7 +46,8 @@ pub(crate) struct Inner {
     pub(crate) live: RwLock<Live>,
     pub(crate) account: Mutex<Account>,
     pub(crate) writer: Mutex<Writer>,
-    pub(crate) counters: Counters,
+    /// The counters of the statistics; the other fields are filled in when they are asked for.
+    pub(crate) counters: Mutex<CacheStats>,
     /// The volume is short of space: rebuild the files even if they are small.
     pub(crate) is_short: AtomicBool,
     /// The volume had too little space at startup, and no later check found enough.
@@ -73,9 +74,32 @@ impl Inner {
     }
 
     /// The open store and the number of its directory.
-    pub(crate) fn store(&self) -> Option<(Arc<dyn BlobStore>, u64)> {
+    pub(crate) fn store(&self) -> Option<(Arc<SledStore>, u64)> {
         let live = self.live.read();
         Some((Arc::clone(live.store.as_ref()?), live.number))
+    }
+
+    /// Calls the open store, and recovers it if it fails. `None` if it did, or if there is no store.
+    pub(crate) fn on_store<T>(
+        &self,
+        writer: &mut Writer,
+        call: impl FnOnce(&SledStore, u64, &mut Writer) -> Result<T, StoreError>,
+    ) -> Option<T> {
+        let (store, number) = self.store()?;
+        let result = call(&store, number, writer);
+        // Drop our handle first: a store that is still referenced cannot be closed.
+        drop(store);
+        result.inspect_err(|failure| self.recover(writer, number, failure)).ok()
+    }
+
+    /// Makes a change under the writer lock. `None` if there is no store, or if it failed and was recovered.
+    pub(crate) fn change<T>(
+        &self,
+        call: impl FnOnce(&SledStore, u64, &mut Writer) -> Result<T, StoreError>,
+    ) -> Option<T> {
+        let mut writer = self.writer.lock();
+        self.revive(&mut writer);
+        self.on_store(&mut writer, call)
     }
 
     /// Requests a task from the upkeep thread.
@@ -83,24 +107,6 @@ impl Inner {
         // If the queue is full, it holds the same task, or the next write requests it again.
         let _ = self.chores.try_send(chore);
     }
-}
-
-/// Loads the contents of a store into the account and the failure book.
-pub(crate) fn load(
-    store: &dyn BlobStore,
-    account: &mut Account,
-    failures: &mut FailureBook,
-) -> Result<(), StoreError> {
-    account.reload(&store.entries()?);
-    account.reload_pins(store.pinned()?);
-    failures.reload(&store.failures()?);
-    // The total on disk is informational; the account is authoritative. They differ only after a crash
-    // between two transactions of one eviction.
-    let written = store.total_bytes()?;
-    if written != account.charged_bytes() {
-        tracing::info!(written, counted = account.charged_bytes(), "the total of the cache is counted anew");
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +117,4 @@ pub(crate) enum Chore {
     Rebuild,
     /// Check the store's files for damage.
     Inspect,
-}
-
-/// The queue of tasks. It is short: if it is full, the next write requests its task again.
-pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
-    sync_channel(3)
 }

@@ -1,4 +1,5 @@
-//! The directory of a cache, and the stores in it.
+//! The directory of a cache, and the stores in it. Opens the newest complete store without trusting it: sets a
+//! store that cannot be opened aside and creates an empty one.
 //!
 //! ```text
 //! LOCK             held by the process that uses the directory
@@ -10,6 +11,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,20 +19,35 @@ use std::{
         mpsc,
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use crate::{
     config::CacheConfig,
     error::{CacheError, StoreError},
     sled_store::SledStore,
-    store::BlobStore,
 };
+
+/// How many opens of one store may end with the death of the process before the store is set aside. A single
+/// death may be an untimely kill; this many in a row point to the store.
+const OPEN_TRIES_MAX: u32 = 3;
+/// How long closing a store waits for its readers.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+const CLOSE_POLL: Duration = Duration::from_millis(1);
 
 const MARKER_FILE: &str = "OPENING";
 const READY_FILE: &str = "READY";
 const DOUBT_FILE: &str = "DOUBT";
 const STORE_PREFIX: &str = "store-";
 const QUARANTINE_PREFIX: &str = "quarantine-";
+
+/// An open store and its number.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<SledStore>,
+    pub(crate) number: u64,
+    /// It is empty, and an unusable one was set aside.
+    pub(crate) is_replaced: bool,
+}
 
 /// The directory of one cache.
 pub(crate) struct Layout {
@@ -49,7 +66,7 @@ impl Layout {
     }
 
     /// Creates an empty store, which is ignored by later opens until [`Layout::complete`].
-    pub(crate) fn begin(&self) -> Result<(Arc<dyn BlobStore>, u64), CacheError> {
+    pub(crate) fn begin(&self) -> Result<(Arc<SledStore>, u64), CacheError> {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         remove_tree(&self.store_path(number))?;
         let opened = self.open_store(number, 1)?;
@@ -170,7 +187,7 @@ impl Layout {
         &self,
         number: u64,
         tries: u32,
-    ) -> Result<Result<Arc<dyn BlobStore>, StoreError>, CacheError> {
+    ) -> Result<Result<Arc<SledStore>, StoreError>, CacheError> {
         let marker = self.config.dir.join(MARKER_FILE);
         write_synced(&marker, format!("{number} {tries}\n").as_bytes())?;
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -180,12 +197,44 @@ impl Layout {
             .spawn(move || sender.send(SledStore::open(&path, page_cache_bytes)))
             .map_err(CacheError::io("start a thread to open", self.store_path(number)))?;
         let result = match receiver.recv_timeout(self.config.open_timeout) {
-            Ok(result) => result.map(|store| Arc::new(store) as Arc<dyn BlobStore>),
+            Ok(result) => result.map(Arc::new),
             Err(mpsc::RecvTimeoutError::Timeout) => Err(StoreError::TimedOut),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(StoreError::Panicked),
         };
         remove_file(&marker)?;
         Ok(result)
+    }
+
+    /// Opens the newest complete store. If its files are damaged, sets it aside and creates an empty one.
+    pub(crate) fn open_or_replace(&self) -> Result<Opened, CacheError> {
+        let Some(number) = self.choose()? else { return self.make(false) };
+        let tries = self.tries_before(number) + 1;
+        let failure = if tries > OPEN_TRIES_MAX {
+            StoreError::Damaged(format!("{OPEN_TRIES_MAX} opens in a row did not come back"))
+        } else {
+            match self.open_store(number, tries)? {
+                Ok(store) => return Ok(Opened { store, number, is_replaced: false }),
+                // A full disk or a missing permission is not damage of the files.
+                Err(StoreError::Io(source)) if !is_damage(&source) => {
+                    return Err(self.not_open(StoreError::Io(source)));
+                }
+                Err(failure @ StoreError::Unsynced(_)) => {
+                    self.doubt(number);
+                    return Err(self.not_open(failure));
+                }
+                Err(failure) => failure,
+            }
+        };
+        tracing::error!(store = number, error = %failure, "the store cannot be opened; it is set aside and an empty one begins");
+        self.quarantine(number)?;
+        self.make(true)
+    }
+
+    /// Creates and opens an empty store.
+    fn make(&self, is_replaced: bool) -> Result<Opened, CacheError> {
+        let (store, number) = self.begin()?;
+        self.complete(number)?;
+        Ok(Opened { store, number, is_replaced })
     }
 }
 
@@ -227,4 +276,29 @@ fn tree_bytes(path: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.filter_map(Result::ok).map(bytes_of).sum()
+}
+
+/// Whether an operating-system error indicates damaged files: sled reports short reads and invalid contents
+/// this way.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::NotFound
+    )
+}
+
+/// Closes a store once its reads have ended. If a read outlasts `CLOSE_WAIT`, the store closes with its last
+/// reader.
+pub(crate) fn close(store: Arc<SledStore>) {
+    let deadline = Instant::now() + CLOSE_WAIT;
+    while Arc::strong_count(&store) > 1 && Instant::now() < deadline {
+        thread::sleep(CLOSE_POLL);
+    }
+    // sled flushes on close, which may panic.
+    if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
+        tracing::error!("the store of the cache panicked as it closed");
+    }
 }

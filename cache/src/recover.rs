@@ -7,11 +7,11 @@ use std::{
 
 use crate::{
     error::{CacheError, StoreError},
-    inner::{Inner, Live, Writer, load},
+    inner::{Inner, Live, Writer},
+    layout::close,
     lock::claim,
-    opening::open_or_replace,
-    stats::{CacheState, add, count, read},
-    store::close,
+    sled_store::SledStore,
+    stats::CacheState,
 };
 
 /// Pause between two attempts to open a store or to rebuild one in doubt.
@@ -37,7 +37,7 @@ impl Inner {
     /// Recovers from `failure` of store `number`. Does nothing if the store has been replaced in the
     /// meantime.
     pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
-        count(&self.counters.store_errors);
+        self.counters.lock().store_errors += 1;
         let store = {
             let mut live = self.live.write();
             if live.number != number || live.store.is_none() {
@@ -77,27 +77,45 @@ impl Inner {
             // Nobody else sets it: the caller has the only writer.
             let _ = self.lock.set(claim(&self.config)?);
         }
-        let opened = open_or_replace(&self.layout)?;
-        add(&self.counters.set_aside, u64::from(opened.is_replaced));
-        let loaded = load(&*opened.store, &mut self.account.lock(), &mut writer.failures);
-        if let Err(source) = loaded {
+        let opened = self.layout.open_or_replace()?;
+        self.counters.lock().set_aside += u64::from(opened.is_replaced);
+        if let Err(source) = self.load(&opened.store, writer) {
             tracing::error!(error = %source, "the store cannot be read; it is set aside");
             close(opened.store);
             self.set_aside(opened.number);
-            return Err(CacheError::Open { dir: self.config.dir.clone(), source });
+            return Err(self.layout.not_open(source));
         }
         if self.layout.is_in_doubt(opened.number) {
             self.doubted.store(opened.number, Ordering::Relaxed);
         }
-        let is_rebuilt = read(&self.counters.set_aside) > 0;
+        let is_rebuilt = self.counters.lock().set_aside > 0;
         let state = if is_rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
         *self.live.write() = Live { store: Some(opened.store), number: opened.number, state };
         Ok(())
     }
 
+    /// Loads the contents of a store into the account and the failure book.
+    fn load(&self, store: &SledStore, writer: &mut Writer) -> Result<(), StoreError> {
+        let mut account = self.account.lock();
+        account.reload(&store.entries()?);
+        account.reload_pins(store.pinned()?);
+        writer.failures.reload(&store.failures()?);
+        // The total on disk is informational; the account is authoritative. They differ only after a crash
+        // between two transactions of one eviction.
+        let written = store.total_bytes()?;
+        if written != account.charged_bytes() {
+            tracing::info!(
+                written,
+                counted = account.charged_bytes(),
+                "the total of the cache is counted anew"
+            );
+        }
+        Ok(())
+    }
+
     /// Quarantines the files of a store and empties the account.
     fn set_aside(&self, number: u64) {
-        count(&self.counters.set_aside);
+        self.counters.lock().set_aside += 1;
         self.account.lock().reload(&[]);
         if let Err(error) = self.layout.quarantine(number) {
             tracing::error!(%error, store = number, "the store could not be set aside and is removed");

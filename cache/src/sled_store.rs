@@ -26,7 +26,7 @@ use crate::{
     entry::EntryId,
     error::StoreError,
     manifest::{CHUNK_BYTES, FailureRecord, Manifest, chunk_key, parse_chunk_key},
-    store::{BlobStore, Damage, Orphan, Removal, Stored, Touch},
+    store::{Damage, Orphan, Removal, Stored, Touch},
 };
 
 /// Version of the trees and their encodings; a store of another version is set aside.
@@ -246,8 +246,10 @@ impl SledStore {
     }
 }
 
-impl BlobStore for SledStore {
-    fn entries(&self) -> Result<Vec<Stored>, StoreError> {
+/// A store of bytes that may be lost at any time. The caller serialises writers, but not readers.
+impl SledStore {
+    /// All entries with a valid manifest; removes the others.
+    pub(crate) fn entries(&self) -> Result<Vec<Stored>, StoreError> {
         guarded(|| {
             let mut ticks = self.ticks()?;
             let mut found = Vec::new();
@@ -269,7 +271,9 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
+    /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. On
+    /// success the entry survives a crash; on failure no manifest names the chunks.
+    pub(crate) fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
         self.writing(|| {
             self.write_chunks(stored, bytes)?;
             self.db.flush()?;
@@ -284,14 +288,16 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
+    /// Stores an entry like `insert`, but not durably: for a copy that is not used before a `flush`.
+    pub(crate) fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
         self.writing(|| {
             self.write_chunks(stored, bytes)?;
             self.commit(stored, total_bytes)
         })
     }
 
-    fn read(&self, id: EntryId, bytes_max: u64) -> Result<Result<Vec<u8>, Damage>, StoreError> {
+    /// Bytes of an entry, verified in full, or their damage. Allocates at most `bytes_max`.
+    pub(crate) fn read(&self, id: EntryId, bytes_max: u64) -> Result<Result<Vec<u8>, Damage>, StoreError> {
         guarded(|| {
             let Some(value) = self.manifest.get(id.to_bytes())? else {
                 return Ok(Err(Damage::ManifestLost));
@@ -303,13 +309,15 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn remove(&self, removals: &[Removal], total_bytes: u64) -> Result<(), StoreError> {
+    /// Removes entries: manifests first, flush, then chunks. `total_bytes` is the total after the removal.
+    pub(crate) fn remove(&self, removals: &[Removal], total_bytes: u64) -> Result<(), StoreError> {
         self.writing(|| {
             removals.chunks(TRANSACTION_ENTRIES).try_for_each(|group| self.remove_group(group, total_bytes))
         })
     }
 
-    fn touch(&self, touches: &[Touch]) -> Result<(), StoreError> {
+    /// Writes new positions in the order of use; the next insert or removal makes them durable.
+    pub(crate) fn touch(&self, touches: &[Touch]) -> Result<(), StoreError> {
         self.writing(|| {
             let mut batch = Batch::default();
             for touch in touches {
@@ -320,14 +328,17 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn total_bytes(&self) -> Result<u64, StoreError> {
+    /// Total of charged bytes that the last insert or removal wrote.
+    pub(crate) fn total_bytes(&self) -> Result<u64, StoreError> {
         guarded(|| Ok(self.number(KEY_TOTAL)?.unwrap_or(0)))
     }
 
-    fn next_orphan(
+    /// Searches for chunks without a manifest, after those of `after`, among a bounded number of entries.
+    /// `rightful_chunks` returns the chunk count in the manifest of an entry, zero if it has none.
+    pub(crate) fn next_orphan(
         &self,
         after: Option<EntryId>,
-        rightful_chunks: &dyn Fn(EntryId) -> u32,
+        rightful_chunks: impl Fn(EntryId) -> u32,
     ) -> Result<Orphan, StoreError> {
         guarded(|| {
             // One seek per entry and one past its last chunk, however many chunks it has.
@@ -354,23 +365,27 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError> {
+    /// Removes at most `limit` chunks of `id` from `first_index` on; returns how many.
+    pub(crate) fn remove_chunks(
+        &self,
+        id: EntryId,
+        first_index: u32,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
         self.writing(|| self.remove_chunk_batch(id, first_index, limit))
     }
 
-    fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError> {
+    /// Pins or unpins `id`; the next flush makes it durable.
+    pub(crate) fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError> {
         self.writing(|| {
             let key = [KEY_PIN, &id.to_bytes()].concat();
-            if is_pinned {
-                self.meta.insert(key, &[])?
-            } else {
-                self.meta.remove(key)?
-            };
-            Ok(())
+            let changed = if is_pinned { self.meta.insert(key, &[]) } else { self.meta.remove(key) };
+            Ok(changed.map(drop)?)
         })
     }
 
-    fn pinned(&self) -> Result<Vec<EntryId>, StoreError> {
+    /// Pinned entries, stored or not.
+    pub(crate) fn pinned(&self) -> Result<Vec<EntryId>, StoreError> {
         guarded(|| {
             let keys = self.meta.scan_prefix(KEY_PIN).keys();
             let ids =
@@ -379,25 +394,21 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError> {
-        self.writing(|| {
-            self.neg.insert(key, record.encode())?;
-            Ok(())
-        })
+    pub(crate) fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError> {
+        self.writing(|| Ok(self.neg.insert(key, record.encode()).map(drop)?))
     }
 
-    fn failure(&self, key: [u8; 32]) -> Result<Option<FailureRecord>, StoreError> {
+    /// A failure record; `None` if it does not decode.
+    pub(crate) fn failure(&self, key: [u8; 32]) -> Result<Option<FailureRecord>, StoreError> {
         guarded(|| Ok(self.neg.get(key)?.and_then(|value| FailureRecord::decode(&value))))
     }
 
-    fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError> {
-        self.writing(|| {
-            self.neg.remove(key)?;
-            Ok(())
-        })
+    pub(crate) fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError> {
+        self.writing(|| Ok(self.neg.remove(key).map(drop)?))
     }
 
-    fn failures(&self) -> Result<Vec<([u8; 32], u64)>, StoreError> {
+    /// Keys of all failures, with expiry in seconds since 1970.
+    pub(crate) fn failures(&self) -> Result<Vec<([u8; 32], u64)>, StoreError> {
         guarded(|| {
             let mut found = Vec::new();
             for item in self.neg.iter() {
@@ -411,7 +422,8 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn flush(&self) -> Result<(), StoreError> {
+    /// Makes all earlier writes durable.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.writing(|| self.sync())
     }
 }

@@ -1,20 +1,21 @@
 //! Statistics of a cache.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::{entry::Space, inner::Inner};
 
 /// One number per space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PerSpace<T = u64> {
+pub struct PerSpace {
     /// Value for [`Space::Script`].
-    pub script: T,
+    pub script: u64,
     /// Value for [`Space::Artifact`].
-    pub artifact: T,
+    pub artifact: u64,
 }
 
 /// Whether the cache has a usable store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CacheState {
     /// A store is open.
     #[default]
@@ -30,11 +31,7 @@ pub enum CacheState {
 }
 
 impl CacheState {
-    /// All states.
-    pub const ALL: [Self; 5] = [Self::Ready, Self::Rebuilt, Self::Unavailable, Self::Lost, Self::NoSpace];
-
     /// Whether the cache works, or recovers without help.
-    #[must_use]
     pub fn is_well(self) -> bool {
         !matches!(self, Self::Lost | Self::NoSpace)
     }
@@ -81,31 +78,12 @@ pub struct CacheStats {
     pub swept_chunks: u64,
 }
 
-/// The counters of [`CacheStats`].
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) hits: PerSpace<AtomicU64>,
-    pub(crate) misses: PerSpace<AtomicU64>,
-    pub(crate) corrupt: AtomicU64,
-    pub(crate) evictions: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    pub(crate) store_errors: AtomicU64,
-    pub(crate) set_aside: AtomicU64,
-    pub(crate) rebuilds: AtomicU64,
-    pub(crate) swept_chunks: AtomicU64,
-}
-
-impl<T> PerSpace<T> {
-    /// The value of one space.
-    pub fn of(&self, space: Space) -> &T {
-        match space {
-            Space::Script => &self.script,
-            Space::Artifact => &self.artifact,
-        }
-    }
-}
-
 impl PerSpace {
+    /// The value of one space.
+    pub fn of(mut self, space: Space) -> u64 {
+        *self.of_mut(space)
+    }
+
     /// The value of one space, mutable.
     pub(crate) fn of_mut(&mut self, space: Space) -> &mut u64 {
         match space {
@@ -115,68 +93,26 @@ impl PerSpace {
     }
 }
 
-impl PerSpace<AtomicU64> {
-    pub(crate) fn read(&self) -> PerSpace {
-        PerSpace { script: read(&self.script), artifact: read(&self.artifact) }
-    }
-}
-
-impl CacheState {
-    /// The name used in metrics and logs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Rebuilt => "rebuilt",
-            Self::Unavailable => "unavailable",
-            Self::Lost => "lost",
-            Self::NoSpace => "no_space",
-        }
-    }
-}
-
-pub(crate) fn count(counter: &AtomicU64) {
-    add(counter, 1);
-}
-
-pub(crate) fn add(counter: &AtomicU64, number: u64) {
-    counter.fetch_add(number, Ordering::Relaxed);
-}
-
-pub(crate) fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
-
 impl Inner {
     pub(crate) fn stats(&self) -> CacheStats {
         let state = self.state();
         let number = self.live.read().number;
         let failures = self.writer.lock().failures.len() as u64;
+        let (disk_bytes, blobs) = (self.layout.disk_bytes(), self.layout.blobs(number));
         let account = self.account.lock();
-        let mut stats = CacheStats {
+        let entries =
+            PerSpace { script: account.entries(Space::Script), artifact: account.entries(Space::Artifact) };
+        CacheStats {
             state,
             failures,
+            entries,
             logical_bytes: account.logical_bytes(),
             charged_bytes: account.charged_bytes(),
             charged: account.charged(),
             budget_bytes: self.config.budget_bytes,
-            ..CacheStats::default()
-        };
-        stats.entries.script = account.entries(Space::Script);
-        stats.entries.artifact = account.entries(Space::Artifact);
-        drop(account);
-        stats.disk_bytes = self.layout.disk_bytes();
-        stats.blobs = self.layout.blobs(number);
-        let counters = &self.counters;
-        stats.hits = counters.hits.read();
-        stats.misses = counters.misses.read();
-        stats.corrupt = read(&counters.corrupt);
-        stats.evictions = read(&counters.evictions);
-        stats.rejected = read(&counters.rejected);
-        stats.store_errors = read(&counters.store_errors);
-        stats.set_aside = read(&counters.set_aside);
-        stats.rebuilds = read(&counters.rebuilds);
-        stats.swept_chunks = read(&counters.swept_chunks);
-        stats
+            disk_bytes,
+            blobs,
+            ..*self.counters.lock()
+        }
     }
 }

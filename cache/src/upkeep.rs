@@ -14,9 +14,10 @@ use crate::{
     entry::EntryId,
     error::{CacheError, StoreError},
     inner::{Chore, Inner, Live, Writer},
+    layout::close,
     manifest::Manifest,
-    stats::{add, count, read},
-    store::{BlobStore, Orphan, Removal, Stored, close},
+    sled_store::SledStore,
+    store::{Orphan, Removal, Stored},
 };
 
 /// Chunks removed per step, while writers wait.
@@ -35,9 +36,7 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
                 Chore::Sweep => drop(sweep(&inner)),
                 Chore::Rebuild if still_wanted(&inner) => drop(rebuild(&inner)),
                 Chore::Rebuild => {}
-                Chore::Inspect => {
-                    inner.inspect();
-                }
+                Chore::Inspect => drop(inner.inspect()),
             }));
         }
     };
@@ -61,7 +60,7 @@ pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     }
     let large = disk_bytes > budget_bytes.saturating_add(budget_bytes / 4);
     // Skip files that a rebuild has just made: another rebuild would not shrink them.
-    let floor = read(&inner.rebuilt_bytes);
+    let floor = inner.rebuilt_bytes.load(Ordering::Relaxed);
     (loose || large) && disk_bytes > floor.saturating_add(floor / 2)
 }
 
@@ -71,43 +70,22 @@ fn still_wanted(inner: &Inner) -> bool {
 
 /// Removes chunks without a manifest, in groups so that writers get their turn. Returns how many.
 pub(crate) fn sweep(inner: &Inner) -> u64 {
-    let mut swept = 0;
-    let mut after: Option<EntryId> = None;
+    let (mut swept, mut after) = (0, None);
     loop {
-        let mut writer = inner.writer.lock();
-        let Some((store, number)) = inner.store() else { return swept };
-        match sweep_group(inner, &*store, after) {
-            Ok(Swept { removed, resume: Some(id) }) => {
+        let found = inner.on_store(&mut inner.writer.lock(), |store, _, _| {
+            let orphan = store.next_orphan(after, |id| inner.account.lock().chunks(id))?;
+            if let Orphan::Found { id, first_index } = orphan {
+                // The next search begins at the same place: this entry may have more chunks.
+                let removed = store.remove_chunks(id, first_index, SWEEP_GROUP)? as u64;
+                inner.counters.lock().swept_chunks += removed;
                 swept += removed;
-                after = id;
             }
-            Ok(Swept { removed, resume: None }) => return swept + removed,
-            Err(failure) => {
-                drop(store);
-                inner.recover(&mut writer, number, &failure);
-                return swept;
-            }
-        }
-    }
-}
-
-/// Result of one sweep step.
-struct Swept {
-    removed: u64,
-    /// Where to resume: after this entry, or from the start; `None` at the end.
-    resume: Option<Option<EntryId>>,
-}
-
-fn sweep_group(inner: &Inner, store: &dyn BlobStore, after: Option<EntryId>) -> Result<Swept, StoreError> {
-    let rightful_chunks = |id| inner.account.lock().chunks(id);
-    match store.next_orphan(after, &rightful_chunks)? {
-        Orphan::NoMore => Ok(Swept { removed: 0, resume: None }),
-        Orphan::Paused { last } => Ok(Swept { removed: 0, resume: Some(last) }),
-        Orphan::Found { id, first_index } => {
-            let removed = store.remove_chunks(id, first_index, SWEEP_GROUP)? as u64;
-            add(&inner.counters.swept_chunks, removed);
-            // Resume from the same position: this entry may have more chunks.
-            Ok(Swept { removed, resume: Some(after) })
+            Ok(orphan)
+        });
+        match found {
+            Some(Orphan::Found { .. }) => {}
+            Some(Orphan::Paused { last }) => after = last,
+            Some(Orphan::NoMore) | None => return swept,
         }
     }
 }
@@ -124,7 +102,7 @@ pub(crate) fn rebuild(inner: &Inner) -> bool {
 fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
     let Some((old, old_number)) = inner.store() else { return Ok(false) };
     let (new, number) = inner.layout.begin()?;
-    let copied = copy_all(inner, &*old, &*new);
+    let copied = copy_all(inner, &old, &new);
     // Closing the old store waits until it has no other reference.
     drop(old);
     let writer = match copied {
@@ -133,8 +111,7 @@ fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
             // The old store failed and was replaced during the copy, or the copy failed: discard the copy.
             close(new);
             inner.layout.discard(number)?;
-            let dir = inner.config.dir.clone();
-            return other.map(|_| false).map_err(|source| CacheError::Open { dir, source });
+            return other.map(|_| false).map_err(|source| inner.layout.not_open(source));
         }
     };
     swap(inner, new, number)?;
@@ -145,8 +122,8 @@ fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
 /// Copies everything; the last few entries under the writer lock, which it returns.
 fn copy_all<'a>(
     inner: &'a Inner,
-    old: &dyn BlobStore,
-    new: &dyn BlobStore,
+    old: &SledStore,
+    new: &SledStore,
 ) -> Result<MutexGuard<'a, Writer>, StoreError> {
     let mut copied = Copied::default();
     loop {
@@ -185,15 +162,15 @@ impl Copied {
     fn copy(
         &mut self,
         inner: &Inner,
-        old: &dyn BlobStore,
-        new: &dyn BlobStore,
+        old: &SledStore,
+        new: &SledStore,
         id: EntryId,
     ) -> Result<(), StoreError> {
         self.ids.insert(id);
         let Ok(bytes) = old.read(id, inner.config.entry_bytes_max)? else {
             // Evicted in the meantime, or damaged: do not copy it.
             if inner.account.lock().contains(id) {
-                count(&inner.counters.corrupt);
+                inner.counters.lock().corrupt += 1;
             }
             return Ok(());
         };
@@ -205,22 +182,17 @@ impl Copied {
     }
 
     /// Removes entries from the copy that were evicted in the meantime.
-    fn drop_gone(&self, inner: &Inner, new: &dyn BlobStore) -> Result<(), StoreError> {
-        let gone: Vec<_> =
-            new.entries()?.into_iter().filter(|stored| !inner.account.lock().contains(stored.id)).collect();
-        let removals: Vec<_> =
-            gone.iter().map(|stored| Removal { id: stored.id, tick: stored.tick }).collect();
+    fn drop_gone(&self, inner: &Inner, new: &SledStore) -> Result<(), StoreError> {
+        let gone = new.entries()?.into_iter().filter(|stored| !inner.account.lock().contains(stored.id));
+        let removals: Vec<_> = gone.map(|stored| Removal { id: stored.id, tick: stored.tick }).collect();
         new.remove(&removals, inner.account.lock().charged_bytes())
     }
 }
 
 /// Replaces the old store by the new one and removes it. The caller holds the writer lock.
-fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), CacheError> {
-    let entries = new
-        .entries()
-        .map_err(|source| CacheError::Open { dir: inner.config.dir.clone(), source })
-        .and_then(|entries| inner.layout.complete(number).map(|()| entries));
-    let entries = match entries {
+fn swap(inner: &Inner, new: Arc<SledStore>, number: u64) -> Result<(), CacheError> {
+    let entries = new.entries().map_err(|source| inner.layout.not_open(source));
+    let entries = match entries.and_then(|entries| inner.layout.complete(number).map(|()| entries)) {
         Ok(entries) => entries,
         Err(error) => {
             close(new);
@@ -230,11 +202,10 @@ fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), Cache
     let old = {
         let mut live = inner.live.write();
         let state = live.state;
-        let old = std::mem::replace(&mut *live, Live { store: Some(new), number, state });
         inner.account.lock().reload(&entries);
-        old
+        std::mem::replace(&mut *live, Live { store: Some(new), number, state })
     };
-    count(&inner.counters.rebuilds);
+    inner.counters.lock().rebuilds += 1;
     inner.rebuilt_bytes.store(inner.layout.store_disk_bytes(number), Ordering::Relaxed);
     if let Some(store) = old.store {
         close(store);

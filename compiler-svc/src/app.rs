@@ -116,7 +116,6 @@ fn signer(compiler: &Compiler) -> Signer {
 }
 
 /// Adds the gRPC service of `compiler` to `routes`.
-#[must_use]
 pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
     let message_bytes_max = config.listen.message_bytes_max;
     let service = Service::new(compiler.clone(), message_bytes_max as u64);
@@ -125,12 +124,11 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
         .max_encoding_message_size(message_bytes_max);
     let store = StoreServiceServer::new(StoreService(compiler.clone()));
     let operations = OperationServiceServer::new(OperationService(compiler.clone()));
-    let admin = AdminServiceServer::new(AdminService::new(Some(signer(compiler))));
+    let admin = AdminServiceServer::new(AdminService(Some(signer(compiler))));
     routes.add_service(service).add_service(store).add_service(operations).add_service(admin)
 }
 
 /// The service alone. Call it within the runtime.
-#[must_use]
 pub fn app(compiler: &Compiler, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), compiler, config),

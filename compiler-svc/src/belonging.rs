@@ -7,9 +7,6 @@ use antares_trust::Manifest;
 
 use crate::{signed::split, store_service::artifacts_of};
 
-/// Artifacts per listing.
-const LISTED_MAX: usize = 1_000;
-
 /// The script with `digest`, or whose library has it, as far as this store knows. Reads the whole store if
 /// `digest` is not one of its scripts.
 pub(crate) fn find(cache: &Cache, digest: Sha256Digest) -> Option<Belonging> {
@@ -17,7 +14,8 @@ pub(crate) fn find(cache: &Cache, digest: Sha256Digest) -> Option<Belonging> {
         let made = artifacts_of(cache, digest).filter_map(|key| manifest(cache, key.0));
         return Some(Belonging { script: digest, libraries: digests(made) });
     }
-    let all = manifests(cache);
+    let all = cache.list(Space::Artifact, None, usize::MAX).into_iter();
+    let all: Vec<_> = all.filter_map(|entry| manifest(cache, entry.key)).collect();
     let found = all.iter().find(|manifest| [manifest.script, manifest.digest].contains(&digest.0))?;
     let script = found.script;
     let made = all.iter().filter(|manifest| manifest.script == script).cloned();
@@ -34,16 +32,4 @@ fn digests(made: impl Iterator<Item = Manifest>) -> Vec<Sha256Digest> {
 fn manifest(cache: &Cache, key: [u8; 32]) -> Option<Manifest> {
     let entry = cache.get(Space::Artifact, key)?;
     Manifest::claimed(&split(&entry.into())?.1)
-}
-
-fn manifests(cache: &Cache) -> Vec<Manifest> {
-    let (mut after, mut found) = (None, Vec::new());
-    loop {
-        let listed = cache.list(Space::Artifact, after, LISTED_MAX);
-        found.extend(listed.iter().filter_map(|entry| manifest(cache, entry.key)));
-        match listed.last() {
-            Some(last) if listed.len() == LISTED_MAX => after = Some(last.key),
-            _ => return found,
-        }
-    }
 }

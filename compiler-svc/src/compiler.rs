@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::ArtifactKey;
 use antares_cache::Cache;
 use antares_config::{CompilerSection, millis};
 use antares_pool::{LayerStatus, Pool};
-use antares_serve::{Account, Metrics, OnDrop, SingleFlight, chain};
+use antares_serve::{Account, Metrics, OnDrop, Repeats, SingleFlight, chain};
 use antares_trust::Trust;
-use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
@@ -19,7 +18,6 @@ use crate::{
     operations::Operations,
     order::Order,
     owned_bytes::Owned,
-    recompiles::Recompiles,
     signed::Signing,
     tiers::Tiers,
     uploads::Uploads,
@@ -58,12 +56,11 @@ pub(crate) struct Shared {
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
-    pub(crate) again: Recompiles,
+    pub(crate) again: Repeats,
 }
 
 impl Compiler {
     /// A compiler that stores in `cache` and runs in `pool`.
-    #[must_use]
     pub(crate) fn new(
         (cache, tiers): (Cache, Tiers),
         pool: Pool,
@@ -71,10 +68,12 @@ impl Compiler {
         limits: &CompilerSection,
         metrics: &Metrics,
     ) -> Self {
+        let help = "Compiles that were made again, by whether the library was the same.";
+        let recompiles = ("antares_recompiles_total", help);
         let workers = limits.workers_max;
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
-            again: Recompiles::new(limits.recompile_one_in, metrics),
+            again: Repeats::new(limits.recompile_one_in, 1, metrics, recompiles),
             cache,
             tiers,
             pool,
@@ -96,7 +95,6 @@ impl Compiler {
     }
 
     /// Configured limits.
-    #[must_use]
     pub fn limits(&self) -> &CompilerSection {
         &self.shared.limits
     }
@@ -107,20 +105,17 @@ impl Compiler {
     }
 
     /// Sandbox layers of compile workers.
-    #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
         self.shared.pool.layers()
     }
 
     /// Whether the zygote is alive and the cache is writable, so that compiles are possible. Checks the disk.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         let is_well = self.shared.cache.state().is_well();
         is_well && self.shared.pool.stats().zygote_pid.is_some()
     }
 
     /// The keys that sign and are trusted here.
-    #[must_use]
     pub fn trust(&self) -> Arc<Trust> {
         self.shared.signing.trust.clone()
     }
@@ -134,26 +129,6 @@ impl Compiler {
                 let error = chain(&error);
                 tracing::error!(error, "changed keys are invalid; the old ones stay in force");
             }
-        }
-    }
-
-    /// The full tier's artifact of a script: from the cache, or compiled and stored. `elf`, the bytes of
-    /// `script` if the caller has them, saves reading the script.
-    ///
-    /// # Errors
-    /// There is none; all waiting callers get the same error.
-    pub async fn compile(
-        &self,
-        script: Sha256Digest,
-        options: CompileOptions,
-        elf: Option<Bytes>,
-    ) -> Result<Arc<Artifact>, CompileError> {
-        self.may_request(script, elf.as_ref())?;
-        let order = Order::new(&self.account, script, options, CodeTier::Full, elf);
-        let hints = self.hints(script, options).await?;
-        match self.join(order.clone().hinted(&hints)).await {
-            Err(error) if !hints.is_empty() && error.may_be_of_hints() => self.join(order).await,
-            joined => joined,
         }
     }
 
@@ -176,8 +151,7 @@ impl Compiler {
                 }
             }
         }
-        let busy = CompileError::Busy(millis(self.shared.limits.queue_time_max));
-        Err(busy)
+        Err(CompileError::Busy(millis(self.shared.limits.queue_time_max)))
     }
 
     fn export(&self, metrics: &Metrics) {

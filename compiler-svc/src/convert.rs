@@ -10,6 +10,7 @@ use crate::{
     artifact::Artifact,
     compiler::Compiler,
     limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
+    order::CompileOrder,
 };
 
 /// Parses the digest in `field`.
@@ -26,17 +27,6 @@ pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptio
         .map_err(|(field, problem)| Fault::field("OPTIONS_INVALID", &format!("options.{field}"), &problem))
 }
 
-/// A checked compile request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CompileOrder {
-    pub(crate) script: Sha256Digest,
-    pub(crate) options: CompileOptions,
-    /// The lowest acceptable tier.
-    pub(crate) least: CodeTier,
-    /// Requests only a stored artifact, no compile.
-    pub(crate) is_stored: bool,
-}
-
 /// Checks a compile request.
 pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder, Fault> {
     let script = digest("script_sha256", &message.script_sha256)?;
@@ -47,7 +37,7 @@ pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder
         v1::CodeTier::Baseline => CodeTier::Baseline,
         v1::CodeTier::Full | v1::CodeTier::Unspecified => CodeTier::Full,
     };
-    Ok(CompileOrder { script, options, least, is_stored: message.stored_only })
+    Ok(CompileOrder { script, options, least, elf: None })
 }
 
 /// The response to a compile.

@@ -8,7 +8,7 @@ use antares_config::millis;
 
 use crate::{
     artifact::CompileError,
-    blocking::{Panicked, blocking},
+    blocking::blocking,
     compiler::Shared,
     limits::{REFUSED_TTL, TIMEOUT_TTL},
     order::Order,
@@ -48,15 +48,13 @@ impl Shared {
 
     pub(crate) async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let failure = blocking(move || cache.get_failure(key.0)).await;
-        let failure = failure.map_err(|Panicked| CompileError::Internal)?;
-        let error = failure.map(|failure| match failure.reason.as_str() {
+        let failure = blocking(move || cache.get_failure(key.0)).await?;
+        Ok(failure.map(|failure| match failure.reason.as_str() {
             TIMEOUT => CompileError::Timeout(millis(self.limits.wall_time_max)),
             VIOLATION => CompileError::Violation(failure.detail),
             FAILED => CompileError::Failed(failure.detail),
             _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
-        });
-        Ok(error)
+        }))
     }
 
     /// Remembers a failed compile: a refusal, which would recur, for a fixed time, others for longer each

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::{
     artifact::{Artifact, CompileError, internal},
-    blocking::{Panicked, blocking},
+    blocking::blocking,
     compiler::Shared,
     order::Order,
     signed::{join, split},
@@ -104,8 +104,8 @@ impl Shared {
             verify_library(&library, facts.digest)?;
             Ok::<_, WorkError>((facts, Arc::new(library), manifest))
         });
-        match checked.await {
-            Ok(Ok((facts, library, manifest))) => {
+        match checked.await? {
+            Ok((facts, library, manifest)) => {
                 // Artifacts signed by others are signed by us from here on.
                 let (manifest, entry) = if is_believed {
                     let manifest = self.signing.sign(&facts);
@@ -129,19 +129,16 @@ impl Shared {
                     stored: true,
                 }))
             }
-            Ok(Err(WorkError::Refused(refusal))) => {
+            Err(WorkError::Refused(refusal)) => {
                 self.drop_refused(kept, refusal).await;
                 Ok(None)
             }
-            Ok(Err(WorkError::Library(error))) => {
+            Err(WorkError::Library(error)) => {
                 tracing::error!(%key, error = chain(&error), "a stored artifact is not one of ours");
                 Ok(None)
             }
-            Ok(Err(error)) if error.is_for_now() => {
-                Err(CompileError::Busy(millis(self.limits.queue_time_max)))
-            }
-            Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
-            Err(Panicked) => Err(CompileError::Internal),
+            Err(error) if error.is_for_now() => Err(CompileError::Busy(millis(self.limits.queue_time_max))),
+            Err(error) => Err(internal("check a stored artifact", &error)),
         }
     }
 
@@ -169,11 +166,7 @@ impl Shared {
             let put = cache.put(Space::Artifact, kept.0, &entry);
             Ok::<_, std::io::Error>((entry, put))
         });
-        let (entry, put) = match kept.await {
-            Ok(Ok(kept)) => kept,
-            Ok(Err(error)) => return Err(internal("read a library", &error)),
-            Err(Panicked) => return Err(CompileError::Internal),
-        };
+        let (entry, put) = kept.await?.map_err(|error| internal("read a library", &error))?;
         if order.tier == CodeTier::Full {
             self.tiers.offer(Space::Artifact, order.storage_key().0, entry);
         }

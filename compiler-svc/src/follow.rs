@@ -7,8 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
-use bytes::Bytes;
+use antares_abi::{ArtifactKey, CodeTier, Hints};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
@@ -18,80 +17,62 @@ use crate::{
     compiler::Compiler,
     limits::FOLLOWERS_MAX,
     metrics::FollowerResult,
-    order::Order,
+    order::{CompileOrder, Order},
 };
 
 /// Delay of a full compile: the first run, with the baseline's code, has the processor.
 const HEAD_START: Duration = Duration::from_millis(200);
 
 impl Compiler {
-    /// The best artifact that is available at once: the full tier's if stored, otherwise the baseline's,
-    /// compiled if needed; the full compile then follows in the background. For `elf`, see
-    /// [`Compiler::compile`].
+    /// The artifact of a script: of the full tier, stored or compiled; or, where the baseline's is enough, the
+    /// best one that is available at once: the full tier's if stored, otherwise the baseline's, compiled if
+    /// needed; the full compile then follows in the background.
     ///
     /// # Errors
-    /// Neither tier has one.
-    pub async fn compile_soon(
-        &self,
-        script: Sha256Digest,
-        options: CompileOptions,
-        elf: Option<Bytes>,
-    ) -> Result<Arc<Artifact>, CompileError> {
-        self.may_request(script, elf.as_ref())?;
-        let hints = self.hints(script, options).await?;
-        match self.best(script, options, &hints, elf.clone()).await {
+    /// There is none; all waiting callers get the same error.
+    pub async fn compile(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
+        self.may_request(order.script, order.elf.as_ref())?;
+        let hints = self.hints(order.script, order.options).await?;
+        match self.best(order, &hints).await {
             Err(error) if !hints.is_empty() && error.may_be_of_hints() => {
-                self.best(script, options, &Hints::default(), elf).await
+                self.best(order, &Hints::default()).await
             }
             best => best,
         }
     }
 
-    /// The stored artifact of `least` or a better tier; none if it would need a compile. For `elf`, see
-    /// [`Compiler::compile`].
+    /// The stored artifact of the order's tier or a better one; none if it would need a compile.
     ///
     /// # Errors
     /// The script is not stored, its compile is known to fail, or reading fails.
-    pub async fn find_stored(
-        &self,
-        (script, options): (Sha256Digest, CompileOptions),
-        least: CodeTier,
-        elf: Option<Bytes>,
-    ) -> Result<Option<Arc<Artifact>>, CompileError> {
-        self.may_request(script, elf.as_ref())?;
-        let hints = self.hints(script, options).await?;
-        let order = |tier| Order::new(&self.account, script, options, tier, elf.clone()).hinted(&hints);
-        let least = if self.shared.limits.baseline { least } else { CodeTier::Full };
-        if least == CodeTier::Baseline
-            && let Some(artifact) = self.shared.find(&order(CodeTier::Full)).await?
-        {
+    pub async fn find_stored(&self, order: &CompileOrder) -> Result<Option<Arc<Artifact>>, CompileError> {
+        self.may_request(order.script, order.elf.as_ref())?;
+        let hints = self.hints(order.script, order.options).await?;
+        let is_quick = order.least == CodeTier::Baseline && self.shared.limits.baseline;
+        let mut last = order.of_tier(&self.account, CodeTier::Full, &hints);
+        let mut found = self.shared.find(&last).await?;
+        if is_quick && found.is_none() {
+            last = order.of_tier(&self.account, CodeTier::Baseline, &hints);
+            found = self.shared.find(&last).await?;
+        }
+        if let Some(artifact) = found {
             return Ok(Some(Arc::new(artifact)));
         }
-        let order = order(least);
-        if let Some(artifact) = self.shared.find(&order).await? {
-            return Ok(Some(Arc::new(artifact)));
-        }
-        match self.shared.remembered(&order).await? {
+        match self.shared.remembered(&last).await? {
             Some(error) if hints.is_empty() => Err(error),
-            _ => self.shared.elf_of(&order).await.map(|_| None),
+            _ => self.shared.elf_of(&last).await.map(|_| None),
         }
     }
 
-    async fn best(
-        &self,
-        script: Sha256Digest,
-        options: CompileOptions,
-        hints: &Hints,
-        elf: Option<Bytes>,
-    ) -> Result<Arc<Artifact>, CompileError> {
-        let full = Order::new(&self.account, script, options, CodeTier::Full, elf.clone()).hinted(hints);
-        if !self.shared.limits.baseline {
+    async fn best(&self, order: &CompileOrder, hints: &Hints) -> Result<Arc<Artifact>, CompileError> {
+        let full = order.of_tier(&self.account, CodeTier::Full, hints);
+        if order.least == CodeTier::Full || !self.shared.limits.baseline {
             return self.join(full).await;
         }
         if let Some(artifact) = self.shared.find(&full).await? {
             return Ok(Arc::new(artifact));
         }
-        let baseline = Order::new(&self.account, script, options, CodeTier::Baseline, elf).hinted(hints);
+        let baseline = order.of_tier(&self.account, CodeTier::Baseline, hints);
         match self.join(baseline).await {
             Ok(artifact) => {
                 self.follow(full);
@@ -104,7 +85,7 @@ impl Compiler {
                 | CompileError::Quota(_)),
             ) => Err(error),
             Err(error) => {
-                tracing::warn!(%script, %error, "no baseline");
+                tracing::warn!(script = %order.script, %error, "no baseline");
                 self.join(full).await
             }
         }
@@ -112,12 +93,8 @@ impl Compiler {
 
     /// Queues the compile of `full`.
     pub(crate) fn follow(&self, mut full: Order) {
-        match self.shared.followers.enter(full.storage_key(), FOLLOWERS_MAX) {
-            Ok(()) => {}
-            Err(result) => {
-                result.into_iter().for_each(|result| self.shared.metrics.record_follower(result));
-                return;
-            }
+        if let Err(result) = self.shared.followers.enter(full.storage_key(), FOLLOWERS_MAX) {
+            return result.into_iter().for_each(|result| self.shared.metrics.record_follower(result));
         }
         if self.has_script(full.script) {
             // Queued orders hold no bytes.
@@ -143,10 +120,8 @@ impl Compiler {
             if plain.storage_key() != key && result.as_ref().is_err_and(CompileError::may_be_of_hints) {
                 result = compiler.join(plain).await;
             }
-            compiler.shared.metrics.record_follower(match result {
-                Ok(_) => FollowerResult::Done,
-                Err(_) => FollowerResult::Failed,
-            });
+            let result = if result.is_ok() { FollowerResult::Done } else { FollowerResult::Failed };
+            compiler.shared.metrics.record_follower(result);
         };
         // Not part of the call that it follows.
         tokio::spawn(follow.instrument(tracing::Span::none()));

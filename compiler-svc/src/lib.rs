@@ -33,4 +33,5 @@ mod work;
 pub use artifact::{Artifact, CompileError};
 pub use compiler::Compiler;
 pub use learn::Teacher;
+pub use order::CompileOrder;
 pub use scripts::StoreScriptError;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::{
     artifact::CompileError,
-    blocking::{Panicked, blocking},
+    blocking::blocking,
     compiler::{Compiler, Shared},
     signed::split,
     tiers::{Level, Origin},
@@ -23,8 +23,7 @@ impl Shared {
     /// An entry of the local store.
     pub(crate) async fn here(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
         let cache = self.cache.clone();
-        let found = blocking(move || cache.get(space, key.0)).await;
-        found.map(|found| found.map(Bytes::from)).map_err(|Panicked| CompileError::Internal)
+        Ok(blocking(move || cache.get(space, key.0)).await?.map(Bytes::from))
     }
 
     /// An entry from the nearest tier that has it. Entries of the shared tier move up only after
@@ -38,7 +37,7 @@ impl Shared {
             return Ok(self.here(space, key).await?.map(|entry| (entry, Origin::Here)));
         };
         let started = Instant::now();
-        let found = around.memory.read(space, key.0);
+        let found = around.memory.get(&(space, key.0));
         around.metrics.record(Level::Memory, found.is_some(), started);
         if let Some(entry) = found {
             self.tiers.offer_if_unknown(space, key.0, entry.clone());
@@ -48,7 +47,7 @@ impl Shared {
         let found = self.here(space, key).await?;
         around.metrics.record(Level::Sled, found.is_some(), started);
         if let Some(entry) = found {
-            around.memory.keep(space, key.0, entry.clone());
+            around.memory.insert((space, key.0), entry.clone());
             // It was lost there, or could not be written when it was made.
             self.tiers.offer_if_unknown(space, key.0, entry.clone());
             return Ok(Some((entry, Origin::Here)));
@@ -77,9 +76,7 @@ impl Shared {
     /// Puts a verified entry of the shared tier into the tiers above, without waiting for the disk.
     pub(crate) fn fill(&self, space: Space, key: Sha256Digest, bytes: Bytes) {
         let Some(around) = &self.tiers.0 else { return };
-        if around.memory_bytes_max > 0 {
-            around.memory.keep(space, key.0, bytes.clone());
-        }
+        around.memory.insert((space, key.0), bytes.clone());
         let cache = self.cache.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = cache.put(space, key.0, &bytes) {
@@ -106,14 +103,13 @@ impl Shared {
             keyring.verify_of_any_script(&manifest, key, digest, bytes.len() as u64)?;
             Ok::<_, Refusal>((bytes, manifest))
         });
-        match verified.await {
-            Ok(Ok(found)) => Ok(Some(found)),
-            Ok(Err(refusal)) => {
+        match verified.await? {
+            Ok(found) => Ok(Some(found)),
+            Err(refusal) => {
                 self.signing.record(refusal);
                 tracing::error!(%key, reason = refusal.into_str(), "an artifact of the shared tier is refused");
                 Ok(None)
             }
-            Err(Panicked) => Err(CompileError::Internal),
         }
     }
 }

@@ -8,7 +8,7 @@ use antares_serve::{
     COMPILE_SECONDS, Counted, MetricRow, Metrics, RUN_SECONDS, add_saturating, set_gauge, set_total,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
-use strum::{IntoStaticStr, VariantNames};
+use strum::{IntoStaticStr, VariantArray as _, VariantNames};
 
 use crate::artifact::{Artifact, CompileError};
 
@@ -112,17 +112,7 @@ impl CompilerMetrics {
 
     /// Counts a compile by its result: as cancelled, if there is none.
     pub(crate) fn begin(&self, tier: CodeTier) -> UnderWay {
-        let (compiles, times) = match tier {
-            CodeTier::Baseline => (&self.baselines, &self.baseline_seconds),
-            CodeTier::Full => (&self.compiles, &self.seconds),
-        };
-        UnderWay {
-            compiles: compiles.clone(),
-            times: times.clone(),
-            unproved: self.unproved.clone(),
-            refused_orders: self.refused_orders.clone(),
-            result: CANCELLED,
-        }
+        UnderWay { metrics: self.clone(), tier, result: CANCELLED }
     }
 
     /// Counts work that waits for a worker, until dropped.
@@ -149,13 +139,13 @@ impl CompilerMetrics {
         metrics.watch(CACHE, move || {
             let now = read();
             for (space, name) in [(Space::Script, "script"), (Space::Artifact, "artifact")] {
-                set_total(&hits.with_label_values(&[name]), *now.hits.of(space));
-                set_total(&misses.with_label_values(&[name]), *now.misses.of(space));
-                set_gauge(&entries.with_label_values(&[name]), *now.entries.of(space));
-                set_gauge(&charged.with_label_values(&[name]), *now.charged.of(space));
+                set_total(&hits.with_label_values(&[name]), now.hits.of(space));
+                set_total(&misses.with_label_values(&[name]), now.misses.of(space));
+                set_gauge(&entries.with_label_values(&[name]), now.entries.of(space));
+                set_gauge(&charged.with_label_values(&[name]), now.charged.of(space));
             }
-            for known in CacheState::ALL {
-                state.with_label_values(&[known.name()]).set((known == now.state).into());
+            for known in CacheState::VARIANTS {
+                state.with_label_values(&[known.into_str()]).set((*known == now.state).into());
             }
             now
         });
@@ -188,10 +178,8 @@ const CACHE: [MetricRow<CacheStats>; 10] = [
 
 /// A compile in progress.
 pub(crate) struct UnderWay {
-    compiles: IntCounterVec,
-    times: Histogram,
-    unproved: IntCounter,
-    refused_orders: IntCounter,
+    metrics: CompilerMetrics,
+    tier: CodeTier,
     result: &'static str,
 }
 
@@ -201,9 +189,13 @@ impl UnderWay {
         self.result = match made {
             Ok(artifact) => {
                 if let Some(summary) = &artifact.made {
-                    self.times.observe(seconds(summary.compile_ms));
-                    add_saturating(&self.unproved, summary.unproved_functions);
-                    add_saturating(&self.refused_orders, summary.refused_orders);
+                    let times = match self.tier {
+                        CodeTier::Baseline => &self.metrics.baseline_seconds,
+                        CodeTier::Full => &self.metrics.seconds,
+                    };
+                    times.observe(seconds(summary.compile_ms));
+                    add_saturating(&self.metrics.unproved, summary.unproved_functions);
+                    add_saturating(&self.metrics.refused_orders, summary.refused_orders);
                 }
                 "done"
             }
@@ -214,7 +206,11 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.compiles.with_label_values(&[self.result]).inc();
+        let compiles = match self.tier {
+            CodeTier::Baseline => &self.metrics.baselines,
+            CodeTier::Full => &self.metrics.compiles,
+        };
+        compiles.with_label_values(&[self.result]).inc();
     }
 }
 

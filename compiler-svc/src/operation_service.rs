@@ -12,8 +12,9 @@ use tracing::Instrument as _;
 
 use crate::{
     compiler::Compiler,
-    convert::{CompileOrder, compile_order, compiled},
+    convert::{compile_order, compiled},
     operations::{Operation, State},
+    order::CompileOrder,
 };
 
 /// Longest wait in one call, whatever the caller requests.
@@ -40,8 +41,7 @@ async fn work(compiler: Compiler, operation: Arc<Operation>, order: CompileOrder
         _ => None,
     };
     operation.go_on(State::Running);
-    let ended = compiler.compile_order(&order).await;
-    operation.go_on(match ended {
+    operation.go_on(match compiler.compile(&order).await {
         Ok(artifact) => State::Done(compiled(&artifact)),
         Err(error) => State::Failed(error.into()),
     });
@@ -55,9 +55,10 @@ impl operation_service_server::OperationService for OperationService {
     ) -> Result<Response<v1::Operation>, Status> {
         let call = CallContext::of(&request);
         let v1::StartCompileRequest { compile, priority } = request.into_inner();
-        let order = compile_order(&compile.unwrap_or_default())?;
+        let compile = compile.unwrap_or_default();
+        let order = compile_order(&compile)?;
         call.set_subject(order.script);
-        if order.is_stored {
+        if compile.stored_only {
             let problem = "is for calls of Compile";
             let fault = Fault::invalid("OPTIONS_INVALID", format!("stored_only {problem}"));
             return Err(fault.violation("compile.stored_only", problem).into());

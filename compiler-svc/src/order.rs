@@ -4,6 +4,26 @@ use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
 use antares_serve::Account;
 use bytes::Bytes;
 
+/// A checked request for native code.
+#[derive(Clone, Debug)]
+pub struct CompileOrder {
+    /// The script.
+    pub script: Sha256Digest,
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// The lowest acceptable tier.
+    pub least: CodeTier,
+    /// The script's bytes, if the caller has them: saves reading the script.
+    pub elf: Option<Bytes>,
+}
+
+impl CompileOrder {
+    /// The order for one tier, with the script's hints.
+    pub(crate) fn of_tier(&self, account: &Account, tier: CodeTier, hints: &Hints) -> Order {
+        Order::new(account, self.script, self.options, tier, self.elf.clone()).hinted(hints)
+    }
+}
+
 /// A compile to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {

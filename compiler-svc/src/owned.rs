@@ -4,29 +4,18 @@
 //! its own mark. Evicting the mark hides the script, and the next upload restores it. The keys of a tenant's
 //! marks share a prefix, so that they can be counted after a restart.
 
-use std::sync::Arc;
-
-use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
+use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 use antares_serve::{Account, Fault, OnDrop};
 use bytes::Bytes;
 
-use crate::{
-    artifact::{Artifact, CompileError},
-    blocking::blocking,
-    compiler::Compiler,
-    convert::CompileOrder,
-    signed::script_of,
-};
+use crate::{artifact::CompileError, blocking::blocking, compiler::Compiler, signed::script_of};
 
 /// Bytes of a mark's key for the tenant; the rest is for the script.
 const TENANT_BYTES: usize = 16;
 
 /// Bytes of a mark: a script's digest and its size. The rest of its owner follows.
 const MARK_BYTES: usize = 40;
-
-/// Marks per listing.
-const LISTED_MAX: usize = 1_000;
 
 pub(crate) fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
     let mut key = holder;
@@ -40,26 +29,18 @@ pub(crate) fn mark(holder: [u8; 32], script: Sha256Digest, bytes: u64) -> Vec<u8
 
 /// Bytes of the scripts with marks of `holder`. Removes marks of missing scripts.
 fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
-    let (mut after, mut bytes) = (holder, 0_u64);
-    after[TENANT_BYTES..].fill(0);
-    loop {
-        let listed = cache.list(Space::Artifact, Some(after), LISTED_MAX);
-        for entry in &listed {
-            if entry.key[..TENANT_BYTES] != holder[..TENANT_BYTES] {
-                return bytes;
-            }
-            match read(cache, entry.key) {
-                Some((script, size)) if cache.contains(Space::Script, script.0) => {
-                    bytes = bytes.saturating_add(size);
-                }
-                _ => drop(cache.remove(Space::Artifact, entry.key)),
-            }
+    let mut first = holder;
+    first[TENANT_BYTES..].fill(0);
+    let own = cache.list(Space::Artifact, Some(first), usize::MAX).into_iter();
+    let own = own.take_while(|entry| entry.key[..TENANT_BYTES] == holder[..TENANT_BYTES]);
+    let bytes = own.filter_map(|entry| match read(cache, entry.key) {
+        Some((script, size)) if cache.contains(Space::Script, script.0) => Some(size),
+        _ => {
+            let _ = cache.remove(Space::Artifact, entry.key);
+            None
         }
-        match listed.last() {
-            Some(last) if listed.len() == LISTED_MAX => after = last.key,
-            _ => return bytes,
-        }
-    }
+    });
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// The marks for a script, each with its owner.
@@ -85,7 +66,6 @@ fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
 
 impl Compiler {
     /// The same compiler for calls of `account`.
-    #[must_use]
     pub fn of(&self, account: Account) -> Self {
         Self { shared: self.shared.clone(), account, leaving: OnDrop::GoesOn }
     }
@@ -102,7 +82,6 @@ impl Compiler {
     }
 
     /// Whether a script is stored and visible to the caller.
-    #[must_use]
     pub fn has_script(&self, digest: Sha256Digest) -> bool {
         self.owns(digest) && self.shared.cache.contains(Space::Script, digest.0)
     }
@@ -135,14 +114,6 @@ impl Compiler {
             !self.account.is_isolated() || script_of(manifest).is_some_and(|script| self.owns(script))
         };
         Ok(found.filter(is_seen))
-    }
-
-    /// The artifact for `order`.
-    pub(crate) async fn compile_order(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
-        match order.least {
-            CodeTier::Baseline => self.compile_soon(order.script, order.options, None).await,
-            CodeTier::Full => self.compile(order.script, order.options, None).await,
-        }
     }
 
     /// Whether the caller may compile `script`: it has uploaded it, or has its bytes.

@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::Owner;
-use antares_proto::v1::{self, compiler_service_server, get_artifact_response, get_script_response};
+use antares_proto::v1::{self, compiler_service_server, get_artifact_response::Part, get_script_response};
 use antares_serve::{CallContext, Fault, HeldBytes, RequestBytes, TENANT};
 use antares_trust::{Facts, Manifest, Refusal};
 use bytes::Bytes;
@@ -17,7 +17,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
-    artifact::CompileError,
     blocking::blocking,
     compiler::Compiler,
     convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
@@ -103,11 +102,6 @@ impl Service {
     }
 }
 
-enum Part {
-    Header(v1::BlobHeader),
-    Chunk(Bytes),
-}
-
 #[async_trait]
 impl compiler_service_server::CompilerService for Service {
     type GetArtifactStream = ReceiverStream<Result<v1::GetArtifactResponse, Status>>;
@@ -162,12 +156,12 @@ impl compiler_service_server::CompilerService for Service {
         let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         let order = compile_order(request.get_ref())?;
         call.set_subject(order.script);
-        let artifact = if order.is_stored {
-            let found = compiler.find_stored((order.script, order.options), order.least, None).await;
+        let artifact = if request.get_ref().stored_only {
+            let found = compiler.find_stored(&order).await;
             let missing = || Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", order.script.to_string());
             found.map_err(Fault::from)?.ok_or_else(missing)?
         } else {
-            compiler.compile_order(&order).await.map_err(Fault::from)?
+            compiler.compile(&order).await.map_err(Fault::from)?
         };
         Ok(Response::new(compiled(&artifact)))
     }
@@ -207,13 +201,10 @@ impl compiler_service_server::CompilerService for Service {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
         let held = (slot, RequestBytes::hold(call.bytes(), bytes.len())?);
-        let sha256 = digest_of(bytes.clone()).await?;
-        let stream = self.send(held, bytes, (sha256, manifest), |part| v1::GetArtifactResponse {
-            part: Some(match part {
-                Part::Header(header) => get_artifact_response::Part::Header(header),
-                Part::Chunk(chunk) => get_artifact_response::Part::Chunk(chunk),
-            }),
-        });
+        let whole = bytes.clone();
+        let sha256 = blocking(move || Sha256Digest::of(&whole)).await.map_err(Fault::from)?;
+        let stream =
+            self.send(held, bytes, (sha256, manifest), |part| v1::GetArtifactResponse { part: Some(part) });
         Ok(Response::new(stream))
     }
 
@@ -259,11 +250,6 @@ fn owner_of<T>(request: &Request<T>) -> Owner {
     Owner { peer: number(&CallContext::of(request).peer()), tenant: number(&tenant) }
 }
 
-async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {
-    let digest = tokio::task::spawn_blocking(move || Sha256Digest::of(&bytes)).await;
-    digest.map_err(|error| Fault::internal(&error))
-}
-
 // Details of a stored artifact.
 
 /// The store's and the signer's details of the artifact `key`.
@@ -299,5 +285,5 @@ pub(crate) async fn explained(
             ..reported
         }
     };
-    blocking(explain).await.map_err(|_| CompileError::Internal.into())
+    Ok(blocking(explain).await?)
 }

@@ -12,7 +12,7 @@ use antares_serve::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{compiler::Compiler, convert::digest, learn::stored_keys, owned::marks_of};
+use crate::{blocking::blocking, compiler::Compiler, convert::digest, learn::stored_keys, owned::marks_of};
 
 /// Entries of a page.
 const LISTED_MAX: usize = 1000;
@@ -72,7 +72,7 @@ async fn on_store<T: Send + 'static>(
     work: impl FnOnce(&Cache) -> T + Send + 'static,
 ) -> Result<T, Fault> {
     let cache = compiler.cache().clone();
-    tokio::task::spawn_blocking(move || work(&cache)).await.map_err(|error| Fault::internal(&error))
+    Ok(blocking(move || work(&cache)).await?)
 }
 
 /// Keys of all possible artifacts of a script, shared and tenants' own, and of its hints.

@@ -14,8 +14,7 @@ use antares_cache::Space;
 use antares_config::{Config, SharedTier};
 use antares_serve::{Metrics, set_gauge, set_total};
 use antares_tier::{
-    BreakerState, FailureKind, LocationError, Memory, Shared, Shared as SharedStore, SharedConfig,
-    StoreLocation,
+    BreakerState, FailureKind, LocationError, Memory, Shared, SharedConfig, StoreLocation, memory,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -47,9 +46,8 @@ pub(crate) struct Tiers(pub(crate) Option<Around>);
 #[derive(Debug)]
 pub(crate) struct Around {
     pub(crate) memory: Arc<Memory>,
-    shared: SharedStore,
+    shared: Shared,
     trusts_writers: bool,
-    pub(crate) memory_bytes_max: u64,
     pub(crate) metrics: TierMetrics,
     pub(crate) asked: LearnLookups,
 }
@@ -86,7 +84,7 @@ impl Tiers {
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, LocationError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
         let limits = limits(config, tier);
-        let shared = SharedStore::open(StoreLocation::open(&tier.url)?, limits);
+        let shared = Shared::open(StoreLocation::open(&tier.url)?, limits);
         if tier.trusts_writers {
             let url = &tier.url;
             tracing::warn!(
@@ -94,17 +92,10 @@ impl Tiers {
                 "signing.keys is empty: native code is accepted from anyone who may write to the shared tier"
             );
         }
-        let memory = Arc::new(Memory::new(TIER_MEMORY_BYTES_MAX));
+        let memory = Arc::new(memory(TIER_MEMORY_BYTES_MAX));
         let metrics = TierMetrics::new(metrics, shared.clone(), memory.clone());
-        let (trusts_writers, memory_bytes_max) = (tier.trusts_writers, TIER_MEMORY_BYTES_MAX);
-        Ok(Self(Some(Around {
-            memory,
-            shared,
-            trusts_writers,
-            memory_bytes_max,
-            metrics,
-            asked: LearnLookups::default(),
-        })))
+        let (trusts_writers, asked) = (tier.trusts_writers, LearnLookups::default());
+        Ok(Self(Some(Around { memory, shared, trusts_writers, metrics, asked })))
     }
 
     /// Whether writers of the shared tier are trusted without a signature known here.
@@ -115,7 +106,7 @@ impl Tiers {
     /// Queues a new entry for the shared tier.
     pub(crate) fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes) {
         if let Some(around) = &self.0 {
-            around.memory.keep(space, key, bytes.clone());
+            around.memory.insert((space, key), bytes.clone());
             around.shared.offer(space, key, bytes, true);
         }
     }
@@ -131,7 +122,7 @@ impl Tiers {
 
     pub(crate) fn forget(&self, space: Space, key: [u8; 32]) {
         if let Some(around) = &self.0 {
-            around.memory.forget(space, key);
+            around.memory.remove(&(space, key));
         }
     }
 
@@ -142,7 +133,7 @@ impl Tiers {
     }
 
     /// The shared tier, if any.
-    pub(crate) fn shared(&self) -> Option<&SharedStore> {
+    pub(crate) fn shared(&self) -> Option<&Shared> {
         self.0.as_ref().map(|around| &around.shared)
     }
 }
@@ -241,34 +232,29 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
     let held = metrics.gauge("antares_tier_memory_bytes", "Bytes of entries in memory.");
     metrics.before_scrape(move || {
         let now = shared.stats();
-        for (result, total) in [
-            ("hit", now.hits),
-            ("miss", now.misses),
-            ("damaged", now.damaged),
-            ("skipped", now.skipped),
-            ("late", now.late),
-            ("failed", now.failed),
-        ] {
-            set_total(&reads.with_label_values(&[Level::Shared.into_str(), result]), total);
-        }
-        for (result, total) in [
-            ("done", now.uploads.done),
-            ("present", now.uploads.present),
-            ("retried", now.uploads.retried),
-            ("expired", now.uploads.expired),
-            ("dropped", now.uploads.dropped),
-        ] {
-            set_total(&writes.with_label_values(&[result]), total);
-        }
+        let (level, written) = (Level::Shared.into_str(), now.uploads);
+        let set_reads = |result, total| set_total(&reads.with_label_values(&[level, result]), total);
+        let set_writes = |result, total| set_total(&writes.with_label_values(&[result]), total);
+        set_reads("hit", now.hits);
+        set_reads("miss", now.misses);
+        set_reads("damaged", now.damaged);
+        set_reads("skipped", now.skipped);
+        set_reads("late", now.late);
+        set_reads("failed", now.failed);
+        set_writes("done", written.done);
+        set_writes("present", written.present);
+        set_writes("retried", written.retried);
+        set_writes("expired", written.expired);
+        set_writes("dropped", written.dropped);
         for (kind, total) in FailureKind::VARIANTS.iter().zip(now.failures) {
             set_total(&failures.with_label_values(&[kind]), total);
         }
-        set_gauge(&waiting, now.uploads.waiting);
-        set_gauge(&waiting_bytes, now.uploads.waiting_bytes);
+        set_gauge(&waiting, written.waiting);
+        set_gauge(&waiting_bytes, written.waiting_bytes);
         for state in BreakerState::VARIANTS {
             breaker.with_label_values(&[state]).set((*state == now.breaker.into_str()).into());
         }
-        set_gauge(&held, memory.bytes());
+        set_gauge(&held, memory.weight());
     });
 }
 

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    blocking::{Panicked, blocking},
+    blocking::blocking,
     compiler::Compiler,
     convert::digest,
     limits::CHUNK_BYTES_MAX,
     scripts::StoreScriptError,
-    uploads::{UploadError, Writing},
+    uploads::{UploadError, Uploads, Writing},
 };
 
 /// The header of an upload.
@@ -49,7 +49,7 @@ pub(crate) async fn upload(
     drop(compiler.reserve(script, size.saturating_add(beside)).await?);
     let (uploads, cache) = (compiler.shared.uploads.clone(), compiler.cache().clone());
     let begun = move || uploads.begin(&cache, (holder, script), size, offset);
-    let writing = off_thread(begun).await?;
+    let writing = off_thread(&compiler.shared.uploads, begun).await?;
     let writing = parts.body(writing, announced).await?;
     let already_stored = store(compiler, owner, writing, script).await?;
     tracing::info!(%script, bytes = size, offset, already_stored, "uploaded");
@@ -122,14 +122,8 @@ impl Parts<'_> {
                 }
             };
             let cache = self.compiler.cache().clone();
-            let (back, added) = blocking(move || {
-                let added = writing.add(&cache, &chunk);
-                (writing, added)
-            })
-            .await
-            .map_err(|Panicked| Fault::from(UploadError::Internal))?;
-            writing = back;
-            came = added.map_err(Fault::from)?;
+            let add = move || writing.add(&cache, &chunk).map(|came| (writing, came));
+            (writing, came) = off_thread(&self.compiler.shared.uploads, add).await?;
         }
         if came != size {
             // A proxy may have turned an interruption into a normal end.
@@ -164,7 +158,7 @@ async fn store(
     let uploads = compiler.shared.uploads.clone();
     let _turn = uploads.storing.acquire().await;
     let file = writing.clone();
-    let whole = off_thread(move || {
+    let whole = off_thread(&uploads, move || {
         let (bytes, digest) = file.digest();
         if digest == script { file.read(bytes).map(Some) } else { Ok(None) }
     });
@@ -184,9 +178,10 @@ async fn store(
 }
 
 async fn off_thread<T: Send + 'static>(
+    uploads: &Uploads,
     work: impl FnOnce() -> Result<T, UploadError> + Send + 'static,
 ) -> Result<T, Fault> {
-    blocking(work).await.unwrap_or(Err(UploadError::Internal)).map_err(Fault::from)
+    blocking(work).await.unwrap_or(Err(UploadError::Internal)).map_err(|error| uploads.fault(error))
 }
 
 fn malformed(problem: &str) -> Fault {

@@ -10,7 +10,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_cache::{Cache, Incoming};
 use antares_config::CompilerSection;
-use antares_serve::{Metrics, chain, set_gauge};
+use antares_serve::{Fault, Metrics, chain, set_gauge};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec};
 use strum::{IntoStaticStr, VariantNames};
@@ -49,16 +49,6 @@ enum Dropped {
 
 /// Why an upload was refused for lack of space, for the metric.
 const REFUSED: [&str; 2] = ["disk_full", "upload_bytes"];
-
-impl UploadError {
-    fn refused(&self) -> Option<&'static str> {
-        match self {
-            Self::DiskFull => Some(REFUSED[0]),
-            Self::NoRoom { .. } => Some(REFUSED[1]),
-            Self::Offset { .. } | Self::Size { .. } | Self::TakenOver | Self::Internal => None,
-        }
-    }
-}
 
 /// All incomplete uploads.
 pub(crate) struct Uploads {
@@ -150,24 +140,20 @@ impl Uploads {
         uploads
     }
 
+    /// Counts what was refused for lack of space.
+    pub(crate) fn fault(&self, error: UploadError) -> Fault {
+        let reason = match &error {
+            UploadError::DiskFull => Some(REFUSED[0]),
+            UploadError::NoRoom { .. } => Some(REFUSED[1]),
+            UploadError::Offset { .. } | UploadError::Size { .. } => None,
+            UploadError::TakenOver | UploadError::Internal => None,
+        };
+        reason.into_iter().for_each(|reason| self.refused.with_label_values(&[reason]).inc());
+        error.into()
+    }
+
     /// Starts an upload of `size` bytes, or continues one at `offset`. Blocks on the disk.
     pub(crate) fn begin(
-        self: &Arc<Self>,
-        cache: &Cache,
-        whose: ([u8; 32], Sha256Digest),
-        size: u64,
-        offset: u64,
-    ) -> Result<Writing, UploadError> {
-        self.begun(cache, whose, size, offset).inspect_err(|error| self.count_refused(error))
-    }
-
-    fn count_refused(&self, error: &UploadError) {
-        if let Some(reason) = error.refused() {
-            self.refused.with_label_values(&[reason]).inc();
-        }
-    }
-
-    fn begun(
         self: &Arc<Self>,
         cache: &Cache,
         (holder, script): ([u8; 32], Sha256Digest),
@@ -293,10 +279,6 @@ impl Partial {
 impl Writing {
     /// Adds `piece`; returns the received bytes. Blocks on the disk.
     pub(crate) fn add(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
-        self.added(cache, piece).inspect_err(|error| self.uploads.count_refused(error))
-    }
-
-    fn added(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
         let mut file = self.file.lock();
         let more = piece.len() as u64;
         if !cache.has_free(more) {

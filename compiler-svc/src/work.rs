@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     artifact::{CompileError, internal},
-    blocking::{Panicked, blocking},
+    blocking::blocking,
     compiler::Shared,
     order::Order,
 };
@@ -69,17 +69,16 @@ impl Shared {
             drop((slot, spare));
             worked.map(|verdict| (verdict, charged))
         });
-        match worked.await {
-            Ok(Ok((verdict, charged))) => {
+        match worked.await? {
+            Ok((verdict, charged)) => {
                 let (summary, library) = judged(verdict, limits.wall_ms_max)?;
                 Ok(Worked { summary, library, charged })
             }
-            Ok(Err(error)) if error.is_for_now() => {
+            Err(error) if error.is_for_now() => {
                 tracing::warn!(error = chain(&error), "no compile worker");
                 Err(busy())
             }
-            Ok(Err(error)) => Err(internal("compile", &error)),
-            Err(Panicked) => Err(CompileError::Internal),
+            Err(error) => Err(internal("compile", &error)),
         }
     }
 }

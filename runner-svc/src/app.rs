@@ -65,7 +65,6 @@ fn reuse(runner: &RunnerSection) -> Reuse {
 }
 
 /// Adds the gRPC service of `runner` to `routes`.
-#[must_use]
 pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     let message_bytes_max = config.listen.message_bytes_max;
     let service = Service::new(runner.clone(), message_bytes_max as u64);
@@ -79,12 +78,11 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
 }
 
 /// The service alone, plus the compiler services that `source` proxies. Call it within the runtime.
-#[must_use]
 pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     App {
         routes: source
             .add_to(add_to(Routes::default(), runner, config))
-            .add_service(AdminServiceServer::new(AdminService::new(None))),
+            .add_service(AdminServiceServer::new(AdminService(None))),
         services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PROXIED).collect(),
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],

@@ -82,7 +82,6 @@ pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, E
 
 impl Both {
     /// Both services for one listener.
-    #[must_use]
     pub fn app(&self, config: &Config) -> App {
         let routes = compiler::add_to(Routes::default(), &self.compiler, config);
         App {

@@ -8,7 +8,7 @@ use antares_pool::{
     job::{GroupReport, RunReport, VerifyOutcome},
 };
 use antares_serve::Fault;
-use strum::{IntoStaticStr, VariantNames};
+pub(crate) use antares_serve::Found;
 
 use crate::{
     artifacts::native::Origin,
@@ -78,14 +78,4 @@ pub(crate) struct Verified {
     pub(crate) groups: Vec<GroupReport>,
     pub(crate) read_us: u64,
     pub(crate) run_us: u64,
-}
-
-/// Result of a second run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub(crate) enum Found {
-    Equal,
-    Different,
-    /// No capacity or no time for it.
-    PassedOver,
 }

@@ -103,7 +103,6 @@ impl Runner {
     }
 
     /// Configured limits.
-    #[must_use]
     pub fn limits(&self) -> &RunnerSection {
         &self.limits
     }
@@ -116,13 +115,11 @@ impl Runner {
     }
 
     /// Sandbox layers of run workers.
-    #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
         self.scheduler.pool.layers()
     }
 
     /// Whether the zygote is alive, so that runs are possible.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.scheduler.pool.stats().zygote_pid.is_some()
     }

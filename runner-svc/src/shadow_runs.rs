@@ -11,10 +11,7 @@ use antares_pool::{
     Pool, PoolError, Sealed, Until, Verdict,
     job::{BatchJob, GroupReport, RunJob, RunReport, Tier, VerifyJob, VerifyReport},
 };
-use antares_serve::Metrics;
-use prometheus::IntCounterVec;
-use strum::VariantNames as _;
-use tokio::sync::Semaphore;
+use antares_serve::{Metrics, Repeats};
 
 use crate::{
     artifacts::{Artifacts, ready::Used},
@@ -33,9 +30,7 @@ const AT_ONCE: usize = 2;
 
 /// Selects runs to repeat, and counts the results.
 pub(crate) struct ShadowRuns {
-    one_in: Option<NonZeroU64>,
-    places: Arc<Semaphore>,
-    results: IntCounterVec,
+    repeats: Repeats,
     artifacts: Arc<Artifacts>,
     scheduler: Arc<Scheduler>,
 }
@@ -56,9 +51,8 @@ impl ShadowRuns {
         metrics: &Metrics,
     ) -> Self {
         let help = "Native runs repeated in the interpreter, by result.";
-        let results = metrics.counters_of("antares_rechecks_total", help, "result", Found::VARIANTS);
-        let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
-        Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results, artifacts, scheduler }
+        let repeats = Repeats::new(one_in, AT_ONCE, metrics, ("antares_rechecks_total", help));
+        Self { repeats, artifacts: artifacts.clone(), scheduler: scheduler.clone() }
     }
 
     /// Data for repeating `runs` native runs that may take `time` together, if the caller requests it or one
@@ -70,9 +64,8 @@ impl ShadowRuns {
         time: Duration,
         work: impl FnOnce() -> A,
     ) -> Option<ShadowRun<A>> {
-        let is_drawn = || self.one_in.is_some_and(|one_in| rand::random::<u64>() % one_in < runs as u64);
         let time = time.saturating_mul(TIMES_LONGER);
-        (is_asked || is_drawn()).then(|| ShadowRun { work: work(), time, is_asked })
+        (is_asked || self.repeats.is_drawn(runs)).then(|| ShadowRun { work: work(), time, is_asked })
     }
 
     /// Repeats the work that reported `first` with the native code `used`, for `tenant`: before the response
@@ -89,10 +82,7 @@ impl ShadowRuns {
             let (found, interpreted) = self.run_again(tenant, used, shadow, &first).await;
             return (interpreted.unwrap_or(first), Some(found));
         }
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            self.record(Found::PassedOver);
-            return (first, None);
-        };
+        let Some(place) = self.repeats.place() else { return (first, None) };
         let (shadows, tenant, used, native) = (self.clone(), tenant.clone(), used.to_vec(), first.clone());
         tokio::spawn(async move {
             shadows.run_again(&tenant, &used, shadow, &native).await;
@@ -119,7 +109,7 @@ impl ShadowRuns {
                 (Found::Different, interpreted)
             }
         };
-        self.record(found);
+        self.repeats.record(found);
         (found, believed)
     }
 
@@ -134,10 +124,6 @@ impl ShadowRuns {
             told.as_ref().map(A::cycles).into_iter().for_each(|cycles| bill.reported(cycles));
         }
         told
-    }
-
-    fn record(&self, result: Found) {
-        self.results.with_label_values(&[result.into_str()]).inc();
     }
 }
 

@@ -15,7 +15,7 @@ use antares_proto::v1::{
     shared_transaction_result::Result as Outcome, upload_request::Part,
 };
 use antares_runner_svc::{app::layer_names, embedded};
-use antares_serve::{Callers, Metrics, Server};
+use antares_serve::{Metrics, Server};
 use antares_transaction::hashed_bytes;
 use bytes::Bytes;
 use ckb_types::{core::ScriptHashType, prelude::*};
@@ -37,8 +37,7 @@ async fn serve(data: &TempDir) -> Channel {
     let metrics = Metrics::new();
     let both = embedded::build(&config, embedded::start_pools(&config).unwrap(), &metrics).unwrap();
     let app = both.app(&config);
-    let callers = Callers::of(&config);
-    let server = Server::bind(&config.listen, callers, config.metrics, app, metrics).await.unwrap();
+    let server = Server::bind(&config, app, metrics).await.unwrap();
     let address = server.address();
     both.watch_health(&server.health());
     tokio::spawn(server.run(pending()));

@@ -1,4 +1,4 @@
-//! A model test of the account: after random operations its sums match its entries, and leased and pinned
+//! A model test of the account: after random operations its sums match its entries, and pinned
 //! entries stay.
 
 use super::*;
@@ -9,7 +9,6 @@ const ENTRIES: u8 = 12;
 struct Model {
     account: Account,
     random: u64,
-    leased: Vec<EntryId>,
 }
 
 impl Model {
@@ -33,7 +32,7 @@ impl Model {
     }
 
     fn step(&mut self) {
-        match self.below(9) {
+        match self.below(7) {
             0..3 => {
                 let (stored, peer) = (self.stored(), self.below(3));
                 let owner = Owner { peer, tenant: self.below(2) };
@@ -48,16 +47,6 @@ impl Model {
                 self.account.renew(id);
             }
             5 => {
-                let id = self.id();
-                self.account.lease(id);
-                self.leased.push(id);
-            }
-            6 => {
-                if let Some(id) = self.leased.pop() {
-                    self.account.release(id);
-                }
-            }
-            7 => {
                 let (id, is_pinned) = (self.id(), self.below(2) == 0);
                 self.account.set_pinned(id, is_pinned);
             }
@@ -74,12 +63,12 @@ impl Model {
     fn evict(&mut self) {
         let space = self.id().space;
         let (bytes, before) = (self.below(4_000), self.account.charged());
-        let kept: Vec<_> = self.leased.iter().chain(&self.account.pinned).copied().collect();
-        let kept: Vec<_> = kept.into_iter().filter(|id| self.account.contains(*id)).collect();
+        let kept = self.account.pinned.iter().filter(|id| self.account.contains(**id));
+        let kept: Vec<_> = kept.copied().collect();
         let removals = self.account.evict(space, bytes, 4);
         assert!(kept.iter().all(|id| self.account.contains(*id)), "what is kept from eviction stays");
         assert!(removals.iter().all(|removal| removal.id.space == space) && removals.len() <= 4);
-        let freed = *before.of(space) - *self.account.charged().of(space);
+        let freed = before.of(space) - self.account.charged().of(space);
         assert!(removals.is_empty() || freed > 0);
     }
 
@@ -88,7 +77,7 @@ impl Model {
         let of = |space| lines.iter().filter(move |(id, _)| id.space == space).map(|(_, line)| line);
         assert_eq!(*logical_bytes, lines.values().map(|line| line.total_bytes).sum::<u64>());
         for space in [Space::Script, Space::Artifact] {
-            assert_eq!(*charged.of(space), of(space).map(|line| line.charged_bytes).sum::<u64>());
+            assert_eq!(charged.of(space), of(space).map(|line| line.charged_bytes).sum::<u64>());
         }
         let places: BTreeSet<_> = lines.iter().map(|(id, line)| (line.tick, *id)).collect();
         assert_eq!(*order, places);
@@ -108,7 +97,7 @@ impl Model {
 #[test]
 fn sums_are_those_of_the_lines() {
     for seed in 0..30 {
-        let mut model = Model { account: Account::default(), random: seed, leased: Vec::new() };
+        let mut model = Model { account: Account::default(), random: seed };
         for _ in 0..1_000 {
             model.step();
             model.check_invariants();

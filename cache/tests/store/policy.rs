@@ -1,16 +1,17 @@
-//! Tests of a cache on a healthy disk: put and get, budget, leases, failures, locks, clocks, many threads.
+//! Tests of a cache on a healthy disk: put and get, budget, pins, failures, locks, clocks, many threads.
 
 use std::{
     fs,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-use antares_cache::{
-    Cache, CacheConfig, CacheError, CacheState, Clock, Owner, Pinned, Put, Rejection, Space,
-};
+use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Owner, Pinned, Put, Rejection, Space};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -154,18 +155,21 @@ fn a_directory_that_is_gone_is_reported() {
 }
 
 #[test]
-fn leased_entries_are_never_evicted() {
+fn what_needs_the_place_of_pinned_entries_is_rejected() {
     let (_dir, cache) = fresh(MIB);
-    let leases: Vec<_> = (0..4)
-        .map(|number| {
-            assert_eq!(put(&cache, number, &noise(number, 60_000)), Put::Stored);
-            cache.lease(Space::Artifact, key(number))
+    for number in 0..4 {
+        assert_eq!(put(&cache, number, &noise(number, 60_000)), Put::Stored);
+    }
+    let pin = |is_pinned| {
+        (0..2).for_each(|number| {
+            assert_eq!(cache.pin(Space::Artifact, key(number), is_pinned), Pinned::Done);
         })
-        .collect();
-    assert_eq!(put(&cache, 9, &noise(9, 150_000)), Put::Rejected(Rejection::BudgetInUse));
-    assert!((0..4).all(|number| get(&cache, number).is_some()));
-    drop(leases);
-    assert_eq!(put(&cache, 9, &noise(9, 150_000)), Put::Stored);
+    };
+    pin(true);
+    assert_eq!(put(&cache, 9, &noise(9, 240_000)), Put::Rejected(Rejection::BudgetInUse));
+    assert!((0..2).all(|number| get(&cache, number).is_some()));
+    pin(false);
+    assert_eq!(put(&cache, 9, &noise(9, 240_000)), Put::Stored);
     assert_eq!(cache.stats().rejected, 1);
 }
 
@@ -202,30 +206,13 @@ fn a_second_process_learns_who_holds_the_directory() {
     }
 }
 
-#[derive(Debug)]
-struct SetClock(Mutex<SystemTime>);
-
-impl Clock for SetClock {
-    fn now(&self) -> SystemTime {
-        *self.0.lock().expect("nobody panics")
-    }
-}
-
-impl SetClock {
-    fn set(&self, unix_seconds: u64) {
-        *self.0.lock().expect("nobody panics") = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_seconds);
-    }
-}
-
 #[test]
 fn failures_are_remembered_for_their_time_whatever_the_clock_does() {
     const NOW: u64 = 1_800_000_000;
     const TWO_YEARS: u64 = 2 * 365 * 24 * 3600;
     let dir = TempDir::new().expect("a directory");
-    let clock = Arc::new(SetClock(Mutex::new(SystemTime::UNIX_EPOCH)));
-    clock.set(NOW);
-    let config =
-        CacheConfig { clock: Arc::<SetClock>::clone(&clock), failures_max: 3, ..config(dir.path(), MIB) };
+    let clock = Arc::new(AtomicU64::new(NOW));
+    let config = CacheConfig { clock: Some(clock.clone()), failures_max: 3, ..config(dir.path(), MIB) };
     let mut cache = Cache::open(config.clone()).expect("the cache opens");
     let remembered = |cache: &Cache| cache.get_failure(key(1)).map(|failure| failure.reason);
     cache.put_failure(key(1), "invalid", "no entry point", Duration::from_secs(600));
@@ -239,12 +226,12 @@ fn failures_are_remembered_for_their_time_whatever_the_clock_does() {
         (0, false),
         (NOW - 30, true),
     ] {
-        clock.set(now);
+        clock.store(now, Ordering::Relaxed);
         assert_eq!(remembered(&cache).is_some(), expected, "at {now}");
         put(&cache, now, b"another");
         assert_eq!(get(&cache, 1).as_deref(), Some(&b"entries do not care about clocks"[..]));
     }
-    clock.set(NOW);
+    clock.store(NOW, Ordering::Relaxed);
     drop(cache);
     cache = Cache::open(config).expect("the cache opens");
     assert_eq!(remembered(&cache).as_deref(), Some("invalid"), "a restart forgets nothing");

@@ -58,20 +58,12 @@ pub(crate) struct Context {
 pub(crate) type Input = Vec<Vec<u8>>;
 
 /// A batch that ended.
-#[derive(Clone, Debug)]
 pub(crate) struct BatchExecution {
     pub(crate) script: Sha256Digest,
-    /// One for each input; none for unreached inputs.
-    pub(crate) results: Vec<Option<Ended>>,
-    /// Diagnoses of failed runs, as far as available.
-    pub(crate) diagnoses: Vec<Option<Diagnosed>>,
-    pub(crate) native: Option<Origin>,
-    pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
-    pub(crate) queue: Duration,
+    pub(crate) runs: BatchRuns,
     /// From its arrival to its end.
     pub(crate) wall: Duration,
-    pub(crate) recheck: Option<Found>,
 }
 
 /// Results of one worker for inputs.
@@ -80,11 +72,11 @@ pub(crate) struct BatchRuns {
     pub(crate) results: Vec<Option<Ended>>,
     /// Diagnoses of failed runs, as far as available.
     pub(crate) diagnoses: Vec<Option<Diagnosed>>,
-    native: Option<Origin>,
-    fallback: Option<Fallback>,
+    pub(crate) native: Option<Origin>,
+    pub(crate) fallback: Option<Fallback>,
     /// Waiting for the worker, and the transfers to it and back.
-    queue: Duration,
-    recheck: Option<Found>,
+    pub(crate) queue: Duration,
+    pub(crate) recheck: Option<Found>,
 }
 
 impl Executor {
@@ -98,19 +90,9 @@ impl Executor {
         let arrived = Instant::now();
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
-            let BatchRuns { results, diagnoses, native, fallback, queue, recheck } =
-                self.run_together(&context, &prepared, inputs, deadline).await?;
-            Ok(BatchExecution {
-                script: prepared.script.digest,
-                results,
-                diagnoses,
-                native,
-                fallback,
-                fetch: prepared.fetch,
-                queue,
-                wall: arrived.elapsed(),
-                recheck,
-            })
+            let runs = self.run_together(&context, &prepared, inputs, deadline).await?;
+            let (script, fetch) = (prepared.script.digest, prepared.fetch);
+            Ok(BatchExecution { script, fetch, runs, wall: arrived.elapsed() })
         };
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
         if let Err(error) = &result {

@@ -1,11 +1,7 @@
 //! The two streams of a session: its messages, and its answers, which hold resources until the caller takes
 //! them.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::Instant,
-};
+use std::time::Instant;
 
 use antares_config::millis;
 use antares_serve::{CallContext, Fault, HeldBytes, caller_s, closing};
@@ -13,8 +9,8 @@ use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{timeout, timeout_at},
 };
-use tokio_stream::Stream;
-use tonic::{Status, Streaming};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tonic::{Status, Streaming, codegen::BoxStream};
 
 use crate::limits::SESSION_IDLE_MAX;
 
@@ -39,15 +35,9 @@ pub(crate) type Answer<T> = (Result<T, Status>, Held);
 /// Sender for the answers of a session.
 pub(crate) type Answers<T> = mpsc::Sender<Answer<T>>;
 
-/// The answers of a session as its caller receives them.
-pub(crate) struct AnswerStream<T>(pub(crate) mpsc::Receiver<Answer<T>>);
-
-impl<T> Stream for AnswerStream<T> {
-    type Item = Result<T, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|answer| answer.map(|(answer, _held)| answer))
-    }
+/// The answers for the caller. Each holds its resources until it is taken.
+pub(crate) fn answer_stream<T: Send + 'static>(answers: mpsc::Receiver<Answer<T>>) -> BoxStream<T> {
+    Box::pin(ReceiverStream::new(answers).map(|(answer, _held)| answer))
 }
 
 /// Runs `steps` until they end, the caller goes away, or time runs out. The last answer says which.

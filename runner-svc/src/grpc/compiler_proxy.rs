@@ -2,10 +2,7 @@
 //! authorizes callers; the compiler charges their cost.
 
 use std::{
-    convert::Infallible,
-    marker::PhantomData,
     sync::{Arc, OnceLock},
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -14,16 +11,11 @@ use antares_proto::v1::{
     compiler_service_server::CompilerServiceServer, operation_service_server::OperationServiceServer,
 };
 use antares_serve::{AnsweredElsewhere, CALLER, CallContext, Fault, SharedPlaces};
+use axum::{Router, routing::any};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version, header};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use tokio_stream::StreamExt as _;
-use tonic::{
-    Status,
-    body::Body,
-    codegen::{BoxFuture, Service},
-    server::NamedService,
-    service::Routes,
-};
+use tonic::{Status, body::Body, codegen::Service, server::NamedService as _, service::Routes};
 
 use crate::{grpc::status::RETRY_SOURCE, limits::PROXIED_CALLS_MAX, source::remote::tenant_of};
 
@@ -42,43 +34,18 @@ struct Inner {
     places: SharedPlaces,
 }
 
-/// Proxies the service that `S` would serve.
-struct Proxied<S>(CompilerProxy, PhantomData<fn() -> S>);
-
-impl<S> Clone for Proxied<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone(), PhantomData)
-    }
-}
-
-impl<S: NamedService> NamedService for Proxied<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<Body>> for Proxied<S> {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let proxy = self.0.clone();
-        Box::pin(async move { Ok(proxy.answer(request).await.unwrap_or_else(Status::into_http)) })
-    }
-}
-
 impl CompilerProxy {
     pub(crate) fn new(compilers: Balance, credentials: Credentials) -> Self {
         Self(Arc::new(Inner { compilers, credentials, places: SharedPlaces::new(PROXIED_CALLS_MAX) }))
     }
 
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        let compiler = Proxied::<CompilerServiceServer<()>>(self.clone(), PhantomData);
-        let operations = Proxied::<OperationServiceServer<()>>(self.clone(), PhantomData);
-        routes.add_service(compiler).add_service(operations)
+        let proxy = self.clone();
+        let answer = any(move |request: Request<axum::body::Body>| async move {
+            proxy.answer(request.map(Body::new)).await.unwrap_or_else(Status::into_http)
+        });
+        let add = |router: Router, name| router.route(&format!("/{name}/{{*rest}}"), answer.clone());
+        PROXIED.into_iter().fold(routes.into_axum_router(), add).into()
     }
 
     /// Whether the last call to at least one compiler reached it.

@@ -168,15 +168,12 @@ pub(crate) fn executed(
     v1::ExecuteResponse {
         execution_id: id,
         request_id,
-        timings: Some(v1::Timings {
-            fetch_us: account.coarse_us(microseconds(execution.fetch)),
-            compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
-            queue_us: account.coarse_us(microseconds(execution.queue)),
-            load_us: report.as_ref().map_or(0, |report| account.coarse_us(report.load_us)),
-            run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
-            parse_us: 0,
-            wall_us: account.coarse_us(microseconds(execution.wall)),
-        }),
+        timings: Some(timings(
+            account,
+            [execution.fetch, execution.queue, execution.wall],
+            execution.native.and_then(|native| native.made_ms),
+            report.as_ref().map(|report| (report.load_us, report.run_us)),
+        )),
         verdict: Some(verdict),
         tiers: report.map(tier_split),
         artifact: Some(artifact_use(execution.native)),
@@ -185,6 +182,25 @@ pub(crate) fn executed(
         sample_salt: execution.sample_salt,
         recheck: recheck(execution.recheck).into(),
         diagnosis: execution.diagnosis.map(diagnosis),
+    }
+}
+
+/// The times to fetch, in the queue and in all, of a compile, and of loading and running.
+fn timings(
+    account: &Account,
+    [fetch, queue, wall]: [Duration; 3],
+    compile_ms: Option<u64>,
+    reported: Option<(u64, u64)>,
+) -> v1::Timings {
+    let (load_us, run_us) = reported.unwrap_or_default();
+    v1::Timings {
+        fetch_us: account.coarse_us(microseconds(fetch)),
+        compile_ms: compile_ms.unwrap_or(0),
+        queue_us: account.coarse_us(microseconds(queue)),
+        load_us: account.coarse_us(load_us),
+        run_us: account.coarse_us(run_us),
+        parse_us: 0,
+        wall_us: account.coarse_us(microseconds(wall)),
     }
 }
 

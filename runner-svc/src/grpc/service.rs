@@ -5,14 +5,14 @@ use std::time::Instant;
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::CallContext;
 use tokio::sync::mpsc;
-use tonic::{Request, Response, Status, Streaming, async_trait};
+use tonic::{Request, Response, Status, Streaming, async_trait, codegen::BoxStream};
 use tracing::{Instrument, field};
 
 use crate::{
     ended::{Ended, Execution},
     execute::{batch::Context, order::Order},
     grpc::{
-        answers::AnswerStream,
+        answers::answer_stream,
         convert::{
             batch::{batch_executed, batch_order},
             capabilities, executed, order,
@@ -117,7 +117,7 @@ impl runner_service_server::RunnerService for Service {
         Ok(Response::new(batch_executed(execution, &account, id, request_id)))
     }
 
-    type ExecuteSessionStream = AnswerStream<v1::ExecuteSessionResponse>;
+    type ExecuteSessionStream = BoxStream<v1::ExecuteSessionResponse>;
 
     async fn execute_session(
         &self,
@@ -131,7 +131,7 @@ impl runner_service_server::RunnerService for Service {
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
         let session = Session { runner: self.runner.clone(), id, tenant, deadline, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
-        Ok(Response::new(AnswerStream(stream)))
+        Ok(Response::new(answer_stream(stream)))
     }
 
     async fn verify_transaction(
@@ -159,7 +159,7 @@ impl runner_service_server::RunnerService for Service {
         Ok(Response::new(v1::VerifyBatchResponse { execution_id, request_id, results }))
     }
 
-    type VerifySessionStream = AnswerStream<v1::VerifySessionResponse>;
+    type VerifySessionStream = BoxStream<v1::VerifySessionResponse>;
 
     async fn verify_session(
         &self,
@@ -173,7 +173,7 @@ impl runner_service_server::RunnerService for Service {
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
         let session = VerifySession { runner: self.runner.clone(), id, caller, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
-        Ok(Response::new(AnswerStream(stream)))
+        Ok(Response::new(answer_stream(stream)))
     }
 
     async fn get_capabilities(

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use antares_abi::{CodeTier, CompileOptions, Seen, Sha256Digest};
-use antares_compiler_svc::{CompileError, Compiler, Teacher};
+use antares_compiler_svc::{CompileError, CompileOrder, Compiler, Teacher};
 use antares_serve::{Account, Fault, script_problem};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
-use crate::source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted};
+use crate::{
+    grpc::status::source_error,
+    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
+};
 
 /// A compiler in this process.
 #[derive(Clone)]
@@ -22,7 +25,7 @@ impl ArtifactSource for LocalSource {
     }
 
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-        self.0.script(digest).await.map_err(source_error)
+        self.0.script(digest).await.map_err(|error| failed(digest, error))
     }
 
     fn trust(&self) -> Option<Arc<Trust>> {
@@ -39,19 +42,12 @@ impl ArtifactSource for LocalSource {
             tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");
         }
         let Wanted { script, options, elf, known, is_stored } = wanted;
-        let artifact = if is_stored {
-            match self
-                .0
-                .find_stored((script, options), CodeTier::Baseline, elf)
-                .await
-                .map_err(source_error)?
-            {
-                Some(artifact) => artifact,
-                None => return Ok(None),
-            }
-        } else {
-            self.0.compile_soon(script, options, elf).await.map_err(source_error)?
+        let order = CompileOrder { script, options, least: CodeTier::Baseline, elf };
+        let found = match is_stored {
+            true => self.0.find_stored(&order).await,
+            false => self.0.compile(&order).await.map(Some),
         };
+        let Some(artifact) = found.map_err(|error| failed(script, error))? else { return Ok(None) };
         Ok((known != Some(artifact.key)).then(|| Fetched {
             key: artifact.key,
             tier: artifact.tier,
@@ -68,21 +64,12 @@ impl ArtifactSource for LocalSource {
         options: CompileOptions,
         seen: Seen,
     ) -> Result<Option<Sha256Digest>, SourceError> {
-        self.0.learn(Teacher::Runner, (script, options), &seen).await.map_err(source_error)
+        let learnt = self.0.learn(Teacher::Runner, (script, options), &seen).await;
+        learnt.map_err(|error| failed(script, error))
     }
 }
 
-fn source_error(error: CompileError) -> SourceError {
-    let why = match &error {
-        CompileError::ScriptNotFound(digest) => return SourceError::ScriptNotFound(*digest),
-        CompileError::Refused { .. } => Fallback::CompileRefused,
-        CompileError::Timeout { .. } => Fallback::CompileTimeout,
-        CompileError::Busy { .. } => Fallback::WorkersBusy,
-        CompileError::Quota(_) => Fallback::Quota,
-        CompileError::WorkerLost { .. }
-        | CompileError::Violation { .. }
-        | CompileError::Failed { .. }
-        | CompileError::Internal => Fallback::CompileFailed,
-    };
-    SourceError::NoArtifact { why, status: Box::new(Status::from(Fault::from(error))) }
+/// What a remote compiler's status for `error` means.
+fn failed(script: Sha256Digest, error: CompileError) -> SourceError {
+    source_error(script, Status::from(Fault::from(error)))
 }

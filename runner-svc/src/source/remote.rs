@@ -10,7 +10,7 @@ use antares_client::{
     retry::Retry,
 };
 use antares_config::Config;
-use antares_proto::v1::{self, get_artifact_response, get_script_response};
+use antares_proto::v1::{self, get_artifact_response::Part, get_script_response};
 use antares_serve::{Account, Metrics, script_problem};
 use antares_trust::Trust;
 use bytes::Bytes;
@@ -154,16 +154,10 @@ impl RemoteSource {
         uploaded.map(drop).map_err(|status| source_error(script, status))
     }
 
-    async fn download(&self, link: &Connection, key: ArtifactKey) -> Result<Blob, Status> {
+    async fn download(&self, link: &Connection, key: ArtifactKey) -> Result<(v1::BlobHeader, Bytes), Status> {
         let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
         let stream = client(link.clone()).get_artifact(self.request(message)).await?.into_inner();
-        collect(stream, LIBRARY_BYTES_MAX, |response| {
-            response.part.map(|part| match part {
-                get_artifact_response::Part::Header(header) => Part::Header(header),
-                get_artifact_response::Part::Chunk(chunk) => Part::Chunk(chunk),
-            })
-        })
-        .await
+        collect(stream, LIBRARY_BYTES_MAX, |response| response.part).await
     }
 
     async fn script_of(&self, link: &Connection, digest: Sha256Digest) -> Result<Bytes, SourceError> {
@@ -176,7 +170,7 @@ impl RemoteSource {
                 get_script_response::Part::Chunk(chunk) => Part::Chunk(chunk),
             })
         });
-        Ok(blob.await.map_err(|status| source_error(digest, status))?.bytes)
+        Ok(blob.await.map_err(|status| source_error(digest, status))?.1)
     }
 
     async fn artifact_of(&self, link: &Connection, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
@@ -185,7 +179,7 @@ impl RemoteSource {
         if wanted.known == Some(key) {
             return Ok(None);
         }
-        let (compiled, blob) = match self.download(link, key).await {
+        let (compiled, (header, bytes)) = match self.download(link, key).await {
             Ok(blob) => (compiled, blob),
             // Evicted or found corrupt since the answer: compile again, once.
             Err(status)
@@ -202,8 +196,8 @@ impl RemoteSource {
             key: parse(&compiled.artifact_key)?,
             tier: tier(&compiled)?,
             hints: hints(&compiled.hints_sha256)?,
-            library: FetchedLibrary::Sent { bytes: blob.bytes, sha256: parse(&blob.sha256)? },
-            manifest: blob.manifest,
+            library: FetchedLibrary::Sent { bytes, sha256: parse(&header.sha256)? },
+            manifest: header.manifest,
             made_ms: made.then_some(compiled.compile_ms),
         }))
     }
@@ -285,23 +279,12 @@ fn tier(compiled: &v1::CompileResponse) -> Result<CodeTier, SourceError> {
     }
 }
 
-struct Blob {
-    sha256: String,
-    bytes: Bytes,
-    manifest: Bytes,
-}
-
-enum Part {
-    Header(v1::BlobHeader),
-    Chunk(Bytes),
-}
-
 /// All bytes of a stream, up to `most`. Does not check their digest.
 async fn collect<M>(
     mut stream: Streaming<M>,
     most: u64,
     part_of: impl Fn(M) -> Option<Part>,
-) -> Result<Blob, Status> {
+) -> Result<(v1::BlobHeader, Bytes), Status> {
     let malformed = |detail: &str| Status::data_loss(format!("a stream of bytes is malformed: {detail}"));
     let first = stream.message().await?.and_then(&part_of);
     let Some(Part::Header(header)) = first else { return Err(malformed("no header")) };
@@ -319,5 +302,5 @@ async fn collect<M>(
     if bytes.len() as u64 != header.size_bytes {
         return Err(malformed("fewer bytes than announced"));
     }
-    Ok(Blob { sha256: header.sha256, bytes: bytes.into(), manifest: header.manifest })
+    Ok((header, bytes.into()))
 }

@@ -1,7 +1,6 @@
 //! One call with all its attempts.
 
 use std::{
-    future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };

@@ -128,7 +128,6 @@ pub enum Fits {
 
 impl AuthRule {
     /// The tenant of the caller `name`, if the rule matches and the result is a valid tenant name.
-    #[must_use]
     pub fn tenant_of(&self, name: &str) -> Option<Arc<str>> {
         let (Fits::Certificate(pattern) | Fits::Token { pattern, .. }) = &self.fits;
         let met = met(pattern, name)?;
@@ -147,7 +146,6 @@ fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
 }
 
 /// Whether `name` is a valid name of a tenant.
-#[must_use]
 pub fn is_tenant(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
@@ -155,7 +153,6 @@ pub fn is_tenant(name: &str) -> bool {
 
 impl Auth {
     /// Whether callers must authenticate.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.certificates || self.jwt.is_some()
     }
@@ -286,13 +283,11 @@ pub struct Roles(u8);
 
 impl Roles {
     /// The set of all roles.
-    #[must_use]
     pub fn all() -> Self {
         CallerRole::VARIANTS.iter().copied().collect()
     }
 
     /// Whether the set contains `role`.
-    #[must_use]
     pub fn has(self, role: CallerRole) -> bool {
         self.0 & 1 << role as u8 != 0
     }
@@ -306,7 +301,7 @@ impl FromIterator<CallerRole> for Roles {
 
 section! {
 /// Operators in addition to those of `[auth]`.
-"admin": RawAdmin {
+"admin": RawAdmin => AdminAccess {
     /// Unix socket that only this user may open; its callers have the role admin, with or without `[auth]`:
     /// `--server unix:///run/antares/admin.sock`. Empty for none.
     socket: folder_or_none;
@@ -319,18 +314,9 @@ section! {
 /// Maximum length of a socket's path in bytes: the size of `sun_path` without its final zero.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// Callers that have the role admin without authentication by `[auth]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdminAccess {
-    /// Socket whose callers have the role.
-    pub socket: Option<PathBuf>,
-    /// Whether all peers on the loopback network have the role.
-    pub loopback: bool,
-}
-
 impl RawAdmin {
     /// `is_asked`: whether callers must authenticate.
-    pub(crate) fn check(&self, is_asked: bool, checker: &mut Checker) -> AdminAccess {
+    pub(crate) fn agree(&self, is_asked: bool, checker: &mut Checker) {
         let bytes = self.socket.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {
             let problem = format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}");
@@ -339,7 +325,6 @@ impl RawAdmin {
         if self.loopback && is_asked {
             checker.record("admin.loopback", "makes no sense with [auth], whose rules say who administers");
         }
-        AdminAccess { socket: (bytes > 0).then(|| self.socket.clone()), loopback: self.loopback }
     }
 }
 

@@ -20,7 +20,6 @@ pub(crate) const COUNT_MAX: u64 = 1 << 32;
 pub(crate) const WORKERS_MAX: u64 = 1024;
 
 /// `time` in milliseconds, as in keys and messages.
-#[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -97,11 +96,7 @@ impl Checker {
 
     /// A time in milliseconds.
     pub(crate) fn time(&mut self, key: &str, value: &u64) -> Duration {
-        self.time_to(key, value, TIME_MS_MAX)
-    }
-
-    pub(crate) fn time_to(&mut self, key: &str, value: &u64, most_ms: u64) -> Duration {
-        Duration::from_millis(self.range(key, value, most_ms))
+        Duration::from_millis(self.range(key, value, TIME_MS_MAX))
     }
 
     /// A time in milliseconds; 0 for no wait.

@@ -92,7 +92,8 @@ impl ConfigFile {
         let node = self.node.section(checker);
         self.sandbox.check_layers(layers, checker);
         let sandbox = self.sandbox.check(checker);
-        let admin = self.admin.check(is_asked, checker);
+        self.admin.agree(is_asked, checker);
+        let admin = self.admin.check(checker);
         let tenancy = self.quotas.check(&self.tenants, is_asked, checker);
         let web_address = listen.web.iter().map(|web| ("web.address", web.address));
         for (key, address) in [("listen.address", listen.address)].into_iter().chain(web_address) {
@@ -202,7 +203,6 @@ pub enum Role {
 
 impl Role {
     /// Service name in traces (`service.name`), shared by all processes of the role.
-    #[must_use]
     pub fn service_name(self) -> &'static str {
         match self {
             Self::Compiler => "antares-compiler",

@@ -104,13 +104,11 @@ impl ConfigFile {
     }
 
     /// The role that the file implies: a separate runner names its compiler's URL.
-    #[must_use]
     pub fn role(&self) -> Role {
         if self.runner.compiler_url.is_empty() { Role::Both } else { Role::Runner }
     }
 
     /// URL of the object store shared by several servers; empty for none.
-    #[must_use]
     pub fn shared_url(&self) -> &str {
         &self.shared.url
     }
@@ -218,7 +216,6 @@ impl CallerSource {
     }
 
     /// Path of the file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

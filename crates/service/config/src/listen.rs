@@ -19,7 +19,6 @@ pub const CHUNK_BYTES: u64 = 64 << 10;
 pub const RESERVE_PARTS: u64 = 8;
 
 /// The part of a budget that is available to owners that already use much.
-#[must_use]
 pub fn open_max(max: u64) -> u64 {
     max - max / RESERVE_PARTS
 }
@@ -78,38 +77,32 @@ pub(crate) fn message_bytes_max(script_bytes_max: u64) -> u64 {
 /// Shares of one peer and of one of its tenants: behind a proxy all callers are one peer.
 impl Listen {
     /// Share of `calls_max` for one peer.
-    #[must_use]
     pub fn calls_per_peer_max(&self) -> usize {
         self.calls_max - self.calls_max / 4
     }
 
     /// Share of `calls_max` for one tenant of a peer.
-    #[must_use]
     pub fn calls_per_tenant_max(&self) -> usize {
         self.calls_max.div_ceil(2)
     }
 
     /// Share of `calls_max` for one connection. At least what HTTP/2 recommends, so that a long-lived stream
     /// leaves slots for calls.
-    #[must_use]
     pub fn streams_per_connection_max(&self) -> u32 {
         u32::try_from(self.calls_max.div_ceil(4)).unwrap_or(u32::MAX).max(STREAMS_MIN)
     }
 
     /// Maximum connections: one for each call.
-    #[must_use]
     pub fn connections_max(&self) -> usize {
         self.calls_max
     }
 
     /// Share of the connections for one peer.
-    #[must_use]
     pub fn connections_per_peer_max(&self) -> usize {
         self.connections_max().div_ceil(4)
     }
 
     /// Share of `request_bytes_max` for one peer.
-    #[must_use]
     pub fn request_bytes_per_peer_max(&self) -> u64 {
         self.request_bytes_max / 2
     }

@@ -91,7 +91,6 @@ pub struct Tenancy {
 
 impl Tenancy {
     /// The quota of `tenant`.
-    #[must_use]
     pub fn quota(&self, tenant: &str) -> Quota {
         self.tenants.get(tenant).copied().unwrap_or(self.quota)
     }

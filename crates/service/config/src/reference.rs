@@ -149,7 +149,6 @@ fn type_of(key: &KeyText) -> String {
         "positive" => number(1, None),
         "at_least" => number(limit.unwrap_or_default(), None),
         "at_most" => number(0, limit),
-        "range" | "time_to" => number(1, limit),
         "count" => number(1, Some(COUNT_MAX)),
         "workers" => number(1, Some(WORKERS_MAX)),
         "time" => number(1, Some(TIME_MS_MAX)),

@@ -139,13 +139,9 @@ macro_rules! is_fixed {
 /// The type of a kind in the file and after validation.
 macro_rules! kind {
     (written flag) => { bool };
-    (checked flag) => { bool };
     (written share) => { f64 };
-    (checked share) => { f64 };
     (written list) => { Vec<String> };
-    (checked list) => { Vec<String> };
     (written folder) => { std::path::PathBuf };
-    (checked folder) => { std::path::PathBuf };
     (written folder_or_none) => { std::path::PathBuf };
     (checked folder_or_none) => { Option<std::path::PathBuf> };
     (written absolute_or_none) => {
@@ -155,7 +151,6 @@ macro_rules! kind {
         Option<std::path::PathBuf>
     };
     (written text) => { String };
-    (checked text) => { String };
     (written address) => { String };
     (checked address) => { std::net::SocketAddr };
     (written file) => { String };
@@ -165,22 +160,20 @@ macro_rules! kind {
     (written log_format) => { String };
     (checked log_format) => { bool };
     (written log_filter) => { String };
-    (checked log_filter) => { String };
     (written rules) => { Vec<RawRule> };
     (written tenants) => { Vec<RawTenantQuotas> };
     (written isolation) => { Isolation };
     (written speculation) => { Vec<SpeculationLimit> };
-    (checked speculation) => { Vec<SpeculationLimit> };
     (written own) => { Option<u64> };
     (checked count) => { usize };
     (checked workers) => { usize };
     (checked one_in) => { Option<std::num::NonZeroU64> };
     (checked time) => { std::time::Duration };
-    (checked time_to) => { std::time::Duration };
     (checked pause) => { std::time::Duration };
-    // `whole`, `positive`, `range`, `at_least`, `at_most`, and the file types of the others.
+    // `whole`, `positive`, `at_least`, `at_most`, and the file types of the others.
     (written $kind:ident) => { u64 };
-    (checked $kind:ident) => { u64 };
+    // The others are checked and not changed.
+    (checked $kind:ident) => { $crate::section::kind!(written $kind) };
 }
 
 pub(crate) use {default, kind, section};

@@ -67,19 +67,16 @@ const BYTES_PER_ENTRY: u64 = 256 << 10;
 
 impl RunnerSection {
     /// Cycle limit of requests that set none.
-    #[must_use]
     pub fn max_cycles_default(&self) -> u64 {
         CYCLES_MAX_DEFAULT.min(self.max_cycles_max)
     }
 
     /// Maximum number of scripts and artifacts ready in memory.
-    #[must_use]
     pub fn ready_entries_max(&self) -> u64 {
         (self.ready_bytes_max / BYTES_PER_ENTRY).max(1)
     }
 
     /// Maximum number of cells with data in memory.
-    #[must_use]
     pub fn hot_cells_entries_max(&self) -> u64 {
         (self.hot_cells_bytes_max / BYTES_PER_ENTRY).max(1)
     }

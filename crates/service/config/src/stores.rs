@@ -30,7 +30,6 @@ section! {
 impl StoreConfig {
     /// Maximum length of a stored artifact or script, in bytes: that of the largest library, or the whole
     /// budget of a small store.
-    #[must_use]
     pub fn entry_bytes_max(&self) -> u64 {
         LIBRARY_BYTES_MAX.min(self.budget_bytes)
     }

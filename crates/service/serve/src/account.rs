@@ -143,7 +143,6 @@ impl Use {
 
 impl Account {
     /// The account of internal calls: no quotas, and full visibility.
-    #[must_use]
     pub fn nobody() -> Self {
         let use_ = Arc::new(Use::new(Quota::default(), None));
         Self {
@@ -159,82 +158,69 @@ impl Account {
     }
 
     /// The account of the service's own work for `tenant`: like [`Account::nobody`], with that name.
-    #[must_use]
     pub fn named(tenant: &str) -> Self {
         Self { tenant: Arc::from(tenant), ..Self::nobody() }
     }
 
     /// Like [`Account::nobody`], for an authenticated tenant.
-    #[must_use]
     pub fn proven(tenant: &str) -> Self {
         let (identity, holder) = (Identity::of_tenant(tenant), hashed(&[tenant.as_bytes()]));
         Self { identity, holder, ..Self::named(tenant) }
     }
 
     /// The authenticated identity of the caller.
-    #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
     /// Like [`Account::named`], for an isolated tenant.
-    #[must_use]
     pub fn isolated(tenant: &str) -> Self {
         let holder = hashed(&[tenant.as_bytes()]);
         Self { holder, namespace: Some(holder), ..Self::named(tenant) }
     }
 
     /// The tenant's name; empty if there is none.
-    #[must_use]
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
 
     /// A fixed-length name for the owner of stored data.
-    #[must_use]
     pub fn owner(&self) -> [u8; 32] {
         self.holder
     }
 
     /// Prefix of what the tenant sees and stores.
-    #[must_use]
     pub fn namespace(&self) -> Namespace {
         self.namespace.unwrap_or_default()
     }
 
     /// Changes the keys of native code if a tenant has its own.
-    #[must_use]
     pub fn salt(&self) -> Salt {
         self.salt
     }
 
     /// Whether the tenant has its own native code.
-    #[must_use]
     pub fn is_salted(&self) -> bool {
         self.salt != Salt::default()
     }
 
     /// Whether the tenant sees only its own uploads.
-    #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.namespace.is_some()
     }
 
     /// A time in microseconds, rounded for the tenant: coarse times reveal less about other tenants of the
     /// machine.
-    #[must_use]
     pub fn coarse_us(&self, time_us: u64) -> u64 {
         time_us.div_ceil(self.timing_step_us).saturating_mul(self.timing_step_us)
     }
 
     /// Its quotas.
-    #[must_use]
     pub fn quota(&self) -> Quota {
         self.use_.quota
     }
 
     /// Its calls in progress.
-    #[must_use]
     pub fn calls_in_progress(&self) -> u64 {
         self.use_.calls.load(Ordering::Acquire)
     }
@@ -343,7 +329,6 @@ impl Account {
     }
 
     /// The error if `stored` bytes plus `more` exceed the quota.
-    #[must_use]
     pub fn stored_too_much(&self, stored: u64, more: u64) -> Option<Fault> {
         let most = self.use_.quota.stored_bytes_max?;
         (stored.saturating_add(more) > most).then(|| {

@@ -22,9 +22,7 @@ pub const ADMIN: &str = "antares.v1.AdminService";
 
 /// The gRPC service of a process; with its signing keys, if it signs.
 #[derive(Clone)]
-pub struct AdminService {
-    signer: Option<Signer>,
-}
+pub struct AdminService(pub Option<Signer>);
 
 /// Signing of native code in this process.
 #[derive(Clone)]
@@ -64,16 +62,8 @@ impl Signer {
     }
 }
 
-impl AdminService {
-    /// For a process that signs with `signer`, if any.
-    #[must_use]
-    pub fn new(signer: Option<Signer>) -> Self {
-        Self { signer }
-    }
-}
-
-fn invalid(field: &'static str, problem: String) -> Fault {
-    Fault::invalid("REQUEST_INVALID", format!("{field} {problem}")).violation(field, problem)
+fn invalid(field: &str, problem: &str) -> Fault {
+    Fault::field("REQUEST_INVALID", field, problem)
 }
 
 #[async_trait]
@@ -94,9 +84,9 @@ impl admin_service_server::AdminService for AdminService {
         let name = request.into_inner().name;
         call.set_subject(&name);
         if !is_key_id(&name) && name.parse::<Sha256Digest>().is_err() {
-            return Err(invalid("name", "must be the id of a key or 64 hex digits".to_owned()).into());
+            return Err(invalid("name", "must be the id of a key or 64 hex digits").into());
         }
-        let Some(signer) = self.signer.clone() else {
+        let Some(signer) = self.0.clone() else {
             return Err(Fault::precondition("NO_KEYS", "no keys are kept here; ask the compiler").into());
         };
         let asked = name.clone();
@@ -104,7 +94,7 @@ impl admin_service_server::AdminService for AdminService {
         let answer = match revoked.map_err(|error| Fault::internal(&error))? {
             Ok(answer) => answer,
             Err(error @ (KeyError::NoSuch(_) | KeyError::Signs(_))) => {
-                return Err(invalid("name", error.to_string()).into());
+                return Err(invalid("name", &error.to_string()).into());
             }
             Err(error) => return Err(Fault::internal(&error).into()),
         };
@@ -119,7 +109,7 @@ impl admin_service_server::AdminService for AdminService {
         is_operator(&request)?;
         CallContext::of(&request).set_subject(&request.get_ref().filter);
         let filter = request.into_inner().filter;
-        let previous = set_log_filter(&filter).map_err(|problem| invalid("filter", problem))?;
+        let previous = set_log_filter(&filter).map_err(|problem| invalid("filter", &problem))?;
         tracing::warn!(filter, "what is logged was changed by an operator");
         Ok(Response::new(v1::SetLogFilterResponse { previous }))
     }

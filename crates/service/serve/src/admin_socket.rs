@@ -2,7 +2,6 @@
 //! proxy leads there, and it has its own capacity when everything else is full.
 
 use std::{
-    convert::Infallible,
     fs, io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
@@ -14,19 +13,18 @@ use std::{
 };
 
 use antares_config::Listen;
-use http::{Request, Response};
+use http::Request;
 use rustix::process::geteuid;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
     time::sleep,
 };
-use tonic::body::Body;
-use tower::Service;
 
 use crate::{
     authenticator::ByAdminSocket,
     connections::Connections,
+    layers::around::Rest,
     listener::Connection,
     peer::Peer,
     server::ServeError,
@@ -123,16 +121,13 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 /// Serves calls on `socket` with clones of `service` until `closing`.
-pub(crate) async fn serve<S>(
+pub(crate) async fn serve(
     socket: AdminSocket,
     listen: Listen,
     connections: Arc<Connections>,
-    service: S,
+    service: impl Rest,
     closing: watch::Receiver<bool>,
-) where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
+) {
     let builder = builder_of(&listen, Protocol::Grpc);
     let listen = Arc::new(listen);
     let mut stop = closing.clone();

@@ -8,6 +8,7 @@ use std::{
 };
 
 use antares_config::{Auth, AuthRule, CallerRole, Fits, KeySource, Roles};
+use antares_tls::read;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -26,7 +27,6 @@ use crate::{
     reload,
     roles::{Need, need},
     status::Fault,
-    tls::read,
 };
 
 /// How long a verified token is cached.

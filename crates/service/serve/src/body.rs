@@ -2,7 +2,6 @@
 //! the right status if it is no gRPC message. The framework's own error would blame the server.
 
 use std::{
-    future::Future,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},

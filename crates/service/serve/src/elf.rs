@@ -13,7 +13,6 @@ const MACHINE: (usize, [u8; 2]) = (18, [243, 0]);
 const HEAD_BYTES: usize = 64;
 
 /// The problem of `bytes`, which may be only the start of a file; none if they can be the head of a script.
-#[must_use]
 pub fn script_problem(bytes: &[u8]) -> Option<&'static str> {
     let (at, machine) = MACHINE;
     if bytes.len() < HEAD_BYTES {

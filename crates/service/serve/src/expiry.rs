@@ -7,11 +7,12 @@ use std::{
 };
 
 use antares_config::Tls;
+use antares_tls::items;
 use prometheus::IntGaugeVec;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
-use crate::{metrics::Metrics, tls::items};
+use crate::metrics::Metrics;
 
 /// The gauges, by use of the file.
 #[derive(Clone)]
@@ -25,25 +26,6 @@ pub(crate) struct Expiry {
 struct Validity {
     begins: i64,
     ends: i64,
-}
-
-/// Problem of a validity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Invalid {
-    NotYet,
-    NoMore,
-}
-
-impl Validity {
-    fn fault(self, now: i64) -> Option<Invalid> {
-        if now > self.ends {
-            Some(Invalid::NoMore)
-        } else if now < self.begins {
-            Some(Invalid::NotYet)
-        } else {
-            None
-        }
-    }
 }
 
 impl Expiry {
@@ -81,14 +63,11 @@ impl Expiry {
                 self.begins.with_label_values(&[file]).set(validity.begins);
                 self.ends.with_label_values(&[file]).set(validity.ends);
                 let path = path.display();
-                match validity.fault(now()) {
-                    None => {}
-                    Some(Invalid::NotYet) => {
-                        tracing::warn!(file, %path, begins = validity.begins, "takes force and is not valid yet");
-                    }
-                    Some(Invalid::NoMore) => {
-                        tracing::warn!(file, %path, ended = validity.ends, "takes force and has expired");
-                    }
+                let Validity { begins, ends } = validity;
+                if now() > ends {
+                    tracing::warn!(file, %path, ended = ends, "takes force and has expired");
+                } else if now() < begins {
+                    tracing::warn!(file, %path, begins, "takes force and is not valid yet");
                 }
             }
             // It was valid a moment ago, so it may change again; no number is better than an old one.
@@ -142,7 +121,5 @@ mod tests {
         let all = together(parts.into_iter()).unwrap();
         assert_eq!(all, Validity { begins: 20, ends: 80 });
         assert_eq!(together(std::iter::empty()), None);
-        let faults = [15, 20, 80, 81].map(|now| all.fault(now));
-        assert_eq!(faults, [Some(Invalid::NotYet), None, None, Some(Invalid::NoMore)]);
     }
 }

@@ -1,24 +1,22 @@
 //! The start of a connection before HTTP/2: nothing, or a TLS handshake limited in time and number.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use antares_config::Tls;
+use antares_tls::{ALPN, TlsError, authorities, items, pair, provider};
 use arc_swap::ArcSwap;
 use prometheus::IntCounterVec;
-use rustls::ServerConfig;
+use rustls::{
+    ServerConfig,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::either::Either;
 
 use crate::{
-    authenticator::ClientNames,
-    budget::Budget,
-    connections::Link,
-    expiry::Expiry,
-    metrics::Metrics,
-    peer::Peer,
-    reload,
-    tls::{TlsError, files, load},
+    authenticator::ClientNames, budget::Budget, connections::Link, expiry::Expiry, metrics::Metrics,
+    peer::Peer, reload,
 };
 
 /// Results of a handshake, for the metric.
@@ -141,4 +139,38 @@ impl Handshakes {
     fn record(&self, result: &str) {
         self.done.with_label_values(&[result]).inc();
     }
+}
+
+/// All files, for watching.
+fn files(tls: &Tls) -> Vec<PathBuf> {
+    let always = [tls.certificate.clone(), tls.key.clone()];
+    always.into_iter().chain(tls.client_ca.clone()).chain(tls.client_crl.clone()).collect()
+}
+
+/// The current contents of the files.
+fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
+    let (chain, key) = pair(&tls.certificate, &tls.key)?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match &tls.client_ca {
+        Some(path) => {
+            let roots = Arc::new(authorities(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+            let lists = tls.client_crl.as_deref().map(|path| items(path, "revocation list"));
+            // A certificate that no list covers counts as valid.
+            let verifier =
+                verifier.with_crls(lists.transpose()?.unwrap_or_default()).allow_unknown_revocation_status();
+            builder.with_client_cert_verifier(verifier.build()?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Pair {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        source,
+    })?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // A resumed session would not show its certificate again, which may have been revoked.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
 }

@@ -25,13 +25,7 @@ pub const LIVENESS: &str = "liveness";
 
 /// The calls of `grpc.health.v1.Health`.
 #[derive(Debug)]
-pub(crate) struct Calls(HealthService);
-
-impl Calls {
-    pub(crate) fn new(reporter: &HealthReporter) -> Self {
-        Self(HealthService::from_health_reporter(reporter.clone()))
-    }
-}
+pub(crate) struct Calls(pub(crate) HealthService);
 
 #[async_trait]
 impl health_server::Health for Calls {
@@ -183,7 +177,7 @@ mod tests {
         use health_server::Health as _;
         let (reporter, _service) = tonic_health::server::health_reporter();
         reporter.set_service_status("known", ServingStatus::Serving).await;
-        let calls = Calls::new(&reporter);
+        let calls = Calls(HealthService::from_health_reporter(reporter.clone()));
         let asked = |name: &str| Request::new(HealthCheckRequest { service: name.to_owned() });
         for (name, expected) in [("known", Answer::Serving), ("unknown", Answer::ServiceUnknown)] {
             let mut watched = calls.watch(asked(name)).await.unwrap().into_inner();

@@ -13,7 +13,7 @@ use crate::{
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
-    server::{App, Callers, ServeError, Server, stop_signal},
+    server::{App, ServeError, Server, stop_signal},
     tasks::{keep, log_panics},
     telemetry::{Telemetry, TelemetryError},
 };
@@ -100,8 +100,7 @@ impl Host {
             let stop =
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
             self.telemetry.watch(&metrics);
-            let server =
-                Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
+            let server = Server::bind(config, app, metrics).await?;
             keep("hangup", hear_hangups);
             ready(server.health());
             let metrics = server.metrics_address().map(|address| address.to_string());

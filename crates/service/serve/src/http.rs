@@ -1,15 +1,7 @@
 //! `/metrics`, `/healthz` and `/livez` over plain HTTP on a separate address: probes must not wait for calls
 //! or silent connections.
 
-use std::{
-    future::Future,
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -21,14 +13,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpListener,
-};
+use tokio::net::TcpListener;
 
 use crate::{
-    connections::{Connections, Slot},
+    connections::Connections,
     health::Health,
     listener::{Connection, accept},
     metrics::Metrics,
@@ -69,63 +57,17 @@ impl HttpListener {
 }
 
 impl axum::serve::Listener for HttpListener {
-    type Io = HttpConnection;
+    type Io = Connection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (HttpConnection, SocketAddr) {
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
         let (stream, place) = accept(&self.listener, &self.connections).await;
         let address = stream.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)));
-        (HttpConnection::new(Connection::with_traffic(stream, IDLE_MAX, place.link.clone()), place), address)
+        (Connection::with_traffic(stream, IDLE_MAX, place.link.clone()).in_place(place), address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-}
-
-/// A connection that ends when another one needs its slot.
-pub(crate) struct HttpConnection {
-    connection: Connection,
-    room_wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _place: Slot,
-}
-
-impl HttpConnection {
-    fn new(connection: Connection, place: Slot) -> Self {
-        let link = place.link.clone();
-        Self { connection, room_wanted: Box::pin(async move { link.slot_wanted().await }), _place: place }
-    }
-}
-
-impl AsyncRead for HttpConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.connection).poll_read(context, buffer);
-        if polled.is_pending() && self.room_wanted.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for HttpConnection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_shutdown(context)
     }
 }
 

@@ -13,13 +13,11 @@ pub struct Salt(Option<[u8; 32]>);
 
 impl Salt {
     /// The salt of a tenant, if tenants have one.
-    #[must_use]
     pub fn of(holder: [u8; 32]) -> Self {
         Self(Some(holder))
     }
 
     /// The key that replaces `key`.
-    #[must_use]
     pub fn apply(self, key: [u8; 32]) -> [u8; 32] {
         self.0.map_or(key, |salt| hashed(&[b"antares-salted-v1\0", &salt, &key]))
     }
@@ -31,13 +29,11 @@ pub struct Identity(pub [u8; 32]);
 
 impl Identity {
     /// The identity of an authenticated tenant.
-    #[must_use]
     pub fn of_tenant(name: &str) -> Self {
         Self(hashed(&[b"antares-identity-v1\0tenant\0", name.as_bytes()]))
     }
 
     /// The identity of a peer.
-    #[must_use]
     pub fn of_peer(peer: Peer) -> Self {
         Self(hashed(&[b"antares-identity-v1\0peer\0", peer.to_string().as_bytes()]))
     }

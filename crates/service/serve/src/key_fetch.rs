@@ -11,6 +11,7 @@ use std::{
 };
 
 use antares_config::{Jwt, KeySource};
+use antares_tls::read;
 use prometheus::IntCounterVec;
 use reqwest::{Certificate, Client, redirect::Policy};
 use tokio::{
@@ -24,7 +25,6 @@ use crate::{
     reload,
     status::chain,
     tasks::keep,
-    tls::read,
 };
 
 /// Interval between fetches, after a success and after a failure.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use antares_config::{Jwt, KeySource};
+use antares_tls::TlsError;
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, Validation,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
@@ -10,10 +11,7 @@ use jsonwebtoken::{
 use prometheus::IntGaugeVec;
 use serde_json::{Map, Value};
 
-use crate::{
-    metrics::{Metrics, set_gauge},
-    tls::TlsError,
-};
+use crate::metrics::{Metrics, set_gauge};
 
 /// Keys that are tried for a token.
 pub(crate) const KEYS_TRIED_MAX: usize = 8;

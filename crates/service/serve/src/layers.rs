@@ -20,7 +20,7 @@
 //! A new layer is a file here with an [`around::Check`] or an [`around::Around`], a row above, and a line in
 //! [`Layers::around`].
 
-mod around;
+pub(crate) mod around;
 mod audit;
 mod authenticate;
 mod authorize;
@@ -34,16 +34,14 @@ mod metrics;
 mod outcome;
 mod trace;
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
-use antares_config::{CallerSource, ConfigError, Listen};
-use http::{Request, Response};
+use antares_config::{CallerSource, Config, ConfigError};
 use tokio::sync::watch;
-use tonic::body::Body;
-use tower::{Service, ServiceBuilder};
+use tower::ServiceExt as _;
 
 use self::{
-    around::{Answering, Checked, Surround},
+    around::{Answering, Checked, Rest, surround},
     audit::Audit,
     authenticate::Authenticate,
     authorize::Authorize,
@@ -62,12 +60,8 @@ pub use self::{
 };
 use crate::layers::deadline::Stopping;
 use crate::{
-    account::Accounts,
-    audit::Auditor,
-    authenticator::Authenticator,
-    metrics::Metrics,
-    reload,
-    server::{Callers, ServeError},
+    account::Accounts, audit::Auditor, authenticator::Authenticator, metrics::Metrics, reload,
+    server::ServeError,
 };
 
 /// Common state of a server's calls.
@@ -89,18 +83,14 @@ impl Layers {
     ///
     /// # Errors
     /// A descriptor set does not decode, or key files or the audit log are unusable.
-    pub(crate) fn new(
-        descriptors: &[&[u8]],
-        listen: &Listen,
-        callers: Callers<'_>,
-        metrics: &Metrics,
-    ) -> Result<Self, ServeError> {
+    pub(crate) fn new(descriptors: &[&[u8]], config: &Config, metrics: &Metrics) -> Result<Self, ServeError> {
         let closing = Arc::new(watch::Sender::new(false));
+        let Config { listen, auth, tenancy, admin, audit, callers, .. } = config;
         let context = Context::new(descriptors, listen, closing.subscribe())?;
-        let accounts = Arc::new(Accounts::new(callers.tenancy, metrics));
-        let authenticator = Authenticator::new(callers.auth, metrics)?;
-        let authenticate = Authenticate::new(authenticator, accounts.clone(), callers.admin.loopback);
-        if let Some(source) = callers.source {
+        let accounts = Arc::new(Accounts::new(tenancy, metrics));
+        let authenticator = Authenticator::new(auth, metrics)?;
+        let authenticate = Authenticate::new(authenticator, accounts.clone(), admin.loopback);
+        if let Some(source) = callers {
             follow(source, &authenticate, &accounts, metrics);
         }
         Ok(Self {
@@ -109,40 +99,28 @@ impl Layers {
             closing,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
-            auditor: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
+            auditor: Auditor::start(audit, metrics).map_err(ServeError::Audit)?,
             authenticate,
             stopping: Stopping::default(),
         })
     }
 
     /// Wraps `service` in all layers.
-    pub(crate) fn around<S>(
-        &self,
-        service: S,
-    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>
-    + Clone
-    + Send
-    + use<S>
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send + 'static,
-    {
-        ServiceBuilder::new()
-            .layer(Surround(GrpcOnly))
-            .layer(Surround(Checked(self.context.clone())))
-            .layer(self.authenticate.keys_first())
-            .layer(Surround(Checked(self.authenticate.clone())))
-            .layer(Surround(Outcome(self.stopping.clone())))
-            .layer(Surround(Trace))
-            .layer(Surround(Checked(self.measure.clone())))
-            .layer(Surround(Checked(Audit(self.auditor.clone()))))
-            .layer(Surround(Checked(Authorize(self.auditor.clone()))))
-            .layer(Surround(self.concurrency_limit.clone()))
-            .layer(Surround(Deadline(self.stopping.clone())))
-            .layer(Surround(self.body_budget.clone()))
-            .layer(Surround(CatchPanic))
-            .map_future(|answering| Box::pin(answering) as Answering)
-            .service(service)
+    pub(crate) fn around<S: Rest>(&self, service: S) -> impl Rest + use<S> {
+        let rest = service.map_future(|answering| Box::pin(answering) as Answering);
+        let rest = surround(CatchPanic, rest);
+        let rest = surround(self.body_budget.clone(), rest);
+        let rest = surround(Deadline(self.stopping.clone()), rest);
+        let rest = surround(self.concurrency_limit.clone(), rest);
+        let rest = surround(Checked(Authorize(self.auditor.clone())), rest);
+        let rest = surround(Checked(Audit(self.auditor.clone())), rest);
+        let rest = surround(Checked(self.measure.clone()), rest);
+        let rest = surround(Trace, rest);
+        let rest = surround(Outcome(self.stopping.clone()), rest);
+        let rest = surround(Checked(self.authenticate.clone()), rest);
+        let rest = self.authenticate.keys_first(rest);
+        let rest = surround(Checked(self.context.clone()), rest);
+        surround(GrpcOnly, rest)
     }
 
     /// Closes connections and ends sessions after their work in progress.
@@ -190,10 +168,14 @@ fn follow(source: &CallerSource, authenticate: &Authenticate, accounts: &Arc<Acc
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::{
+        convert::Infallible,
+        time::{Duration, Instant},
+    };
 
-    use tonic::Status;
-    use tower::service_fn;
+    use http::{Request, Response};
+    use tonic::{Status, body::Body};
+    use tower::{Service as _, service_fn};
 
     use super::*;
     use antares_config::{ConfigFile, Role};
@@ -203,10 +185,9 @@ mod tests {
     fn layers() -> (Layers, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
-        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
-        let listen = Listen { calls_max: 1, call_time_max: Duration::from_millis(500), ..listen };
-        let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
-        (Layers::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
+        let mut config = ConfigFile::default().check(Role::Both, &[]).unwrap();
+        (config.listen.calls_max, config.listen.call_time_max) = (1, Duration::from_millis(500));
+        (Layers::new(&sets, &config, &metrics).unwrap(), metrics)
     }
 
     fn request(path: &str) -> Request<Body> {

@@ -2,7 +2,6 @@
 //! start, and for plain HTTP that falls silent.
 
 use std::{
-    future::Future,
     io,
     pin::Pin,
     sync::Arc,
@@ -10,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
@@ -60,25 +60,33 @@ enum Watch {
 }
 
 /// A connection that is closed if it violates its condition.
-#[derive(Debug)]
 pub(crate) struct Connection<S = TcpStream> {
     stream: S,
     watch: Watch,
     end: Pin<Box<Sleep>>,
     /// For HTTP/1.1.
     lines: Option<RequestLines>,
+    /// Its slot, and whether another connection needs it.
+    place: Option<(Slot, BoxFuture<'static, ()>)>,
 }
 
 impl<S> Connection<S> {
     /// A connection that must send the HTTP/2 preface within `time`.
     pub(crate) fn with_preface(stream: S, time: Duration) -> Self {
-        Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)), lines: None }
+        let (watch, end) = (Watch::Preface(PREFACE_BYTES), Box::pin(sleep(time)));
+        Self { stream, watch, end, lines: None, place: None }
     }
 
     /// An HTTP/1.1 connection that must transfer something within each `time`.
     pub(crate) fn with_traffic(stream: S, time: Duration, link: Arc<Link>) -> Self {
         let lines = Some(RequestLines::new(link));
-        Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)), lines }
+        Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)), lines, place: None }
+    }
+
+    /// The same, which ends when another one needs its slot.
+    pub(crate) fn in_place(self, place: Slot) -> Self {
+        let link = place.link.clone();
+        Self { place: Some((place, Box::pin(async move { link.slot_wanted().await }))), ..self }
     }
 
     /// Records transferred bytes.
@@ -95,6 +103,10 @@ impl<S> Connection<S> {
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         !matches!(self.watch, Watch::Over) && self.end.as_mut().poll(context).is_ready()
     }
+
+    fn is_in_the_way(&mut self, context: &mut Context<'_>) -> bool {
+        self.place.as_mut().is_some_and(|(_, wanted)| wanted.as_mut().poll(context).is_ready())
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
@@ -110,7 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
             lines.follow(&mut buffer.filled_mut()[before..]);
         }
         this.record(buffer.filled().len() - before, true);
-        if polled.is_pending() && self.is_late(context) {
+        if polled.is_pending() && (self.is_late(context) || self.is_in_the_way(context)) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         polled

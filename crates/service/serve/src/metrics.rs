@@ -47,7 +47,6 @@ pub type MetricRow<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 impl Metrics {
     /// A registry with the process's own metrics (memory, file descriptors, CPU seconds).
-    #[must_use]
     pub fn new() -> Self {
         let metrics = Self::default();
         made(metrics.registry.register(Box::new(ProcessCollector::for_self())));
@@ -71,19 +70,16 @@ impl Metrics {
         );
     }
 
-    #[must_use]
     pub fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.family(name, || IntCounter::new(name, help))
     }
 
     /// Counters with labels.
-    #[must_use]
     pub fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.family(name, || IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     /// Counters with one label, with all its `values` as zeros from the start.
-    #[must_use]
     pub fn counters_of(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);
         values.iter().for_each(|value| drop(counters.with_label_values(&[value])));
@@ -91,30 +87,25 @@ impl Metrics {
     }
 
     /// Floating-point counters with labels.
-    #[must_use]
     pub fn float_counters(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
         self.family(name, || CounterVec::new(Opts::new(name, help), labels))
     }
 
-    #[must_use]
     pub fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.family(name, || IntGauge::new(name, help))
     }
 
     /// Gauges with labels.
-    #[must_use]
     pub fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.family(name, || IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    #[must_use]
     pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());
         self.family(name, || Histogram::with_opts(opts()))
     }
 
     /// Histograms with labels.
-    #[must_use]
     pub fn histograms(&self, name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> HistogramVec {
         let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());
         self.family(name, || HistogramVec::new(opts(), labels))
@@ -172,7 +163,6 @@ impl Metrics {
     }
 
     /// Like [`Self::text`], in the OpenMetrics format, with exemplars.
-    #[must_use]
     pub fn open_metrics(&self) -> String {
         let families = self.gather();
         openmetrics::text(&families, &self.exemplars.lock())
@@ -223,7 +213,6 @@ pub struct Counted(IntGauge);
 
 impl Counted {
     /// Adds one to `gauge`.
-    #[must_use]
     pub fn one_in(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())

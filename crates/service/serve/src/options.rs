@@ -36,28 +36,21 @@ pub struct Options {
     pub print_config: bool,
 }
 
-/// Action of a command line.
-#[derive(Debug)]
-pub enum Request {
-    /// Serve.
-    Serve(Box<Config>),
-    /// Print this text and stop.
-    Print(String),
-}
-
 impl Options {
-    /// Reads and checks the configuration, always as a whole, even before printing.
+    /// Reads and checks the configuration, always as a whole. Returns a text if it is to be printed instead of
+    /// serving.
     ///
     /// # Errors
     /// The configuration's errors.
-    pub fn resolve(&self, role: Role, layers: &[&str]) -> Result<Request, ConfigError> {
+    pub fn resolve(&self, role: Role, layers: &[&str]) -> Result<(Config, Option<String>), ConfigError> {
         let raw = ConfigFile::read(self.config.as_deref(), self.listen, self.data.as_deref())?;
         let config = raw.check(role, layers)?;
-        Ok(match (self.print_config, self.check_config) {
-            (true, _) => Request::Print(raw.print()?),
-            (false, true) => Request::Print("the configuration is fine\n".to_owned()),
-            (false, false) => Request::Serve(Box::new(config)),
-        })
+        let text = match (self.print_config, self.check_config) {
+            (true, _) => Some(raw.print()?),
+            (false, true) => Some("the configuration is fine\n".to_owned()),
+            (false, false) => None,
+        };
+        Ok((config, text))
     }
 }
 
@@ -76,11 +69,11 @@ pub fn main(
     };
     match options.resolve(role, layers) {
         Err(error) => failed(&error, EXIT_USAGE),
-        Ok(Request::Print(text)) => match io::stdout().write_all(text.as_bytes()) {
+        Ok((_, Some(text))) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error, 1),
         },
-        Ok(Request::Serve(config)) => match serve(&config) {
+        Ok((config, None)) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&*error, 1),
         },

@@ -1,6 +1,6 @@
 //! Pages of services on the HTTP address, in addition to `/metrics`.
 
-use std::{collections::BTreeMap, fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, pin::Pin, sync::Arc};
 
 use axum::{
     Router,
@@ -91,14 +91,10 @@ const FOR_ALL: [&str; 3] = ["/metrics", "/healthz", "/livez"];
 
 /// The configured names.
 #[derive(Clone, Debug)]
-pub(crate) struct PageHosts(Arc<[String]>);
+pub(crate) struct PageHosts(pub(crate) Arc<[String]>);
 
 impl PageHosts {
     /// `names` are in lower case.
-    pub(crate) fn new(names: Arc<[String]>) -> Self {
-        Self(names)
-    }
-
     fn has(&self, authority: &Authority) -> bool {
         let host = authority.host();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -17,7 +17,6 @@ impl Peer {
     pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// Whether it is on the loopback network.
-    #[must_use]
     pub fn is_loopback(self) -> bool {
         match self.0 {
             IpAddr::V4(address) => address.is_loopback(),

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use antares_tls::{ClientFiles, TlsClient, TlsError};
+use antares_tls::{ClientFiles, TlsClient, TlsError, read};
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -114,6 +114,6 @@ async fn next(hangup: &mut Option<Signal>) -> bool {
 /// Contents of the files, each none if unreadable; none at all if no thread is available.
 async fn contents(files: &[PathBuf]) -> Option<Vec<Option<Vec<u8>>>> {
     let files = files.to_vec();
-    let read = move || files.iter().map(|path| crate::tls::read(path).ok()).collect();
-    blocking(read).await
+    let contents = move || files.iter().map(|path| read(path).ok()).collect();
+    blocking(contents).await
 }

@@ -16,7 +16,6 @@ pub enum Need {
 }
 
 /// The need of `method`, such as `antares.v1.RunnerService/Execute`.
-#[must_use]
 pub fn need(method: &str) -> Need {
     let Some((service, call)) = method.split_once('/') else { return Need::Known };
     match (service, call) {

@@ -1,7 +1,6 @@
 //! Binds, serves and drains: one gRPC listener for any set of services, plus health, reflection and metrics.
 
 use std::{
-    future::Future,
     io,
     net::SocketAddr,
     path::PathBuf,
@@ -12,11 +11,15 @@ use std::{
     time::Duration,
 };
 
-use antares_config::{AdminAccess, Audit, Auth, CallerSource, Config, Listen, Tenancy, Tls};
+use antares_config::{Config, Listen};
+use antares_tls::TlsError;
 use axum::middleware;
 use tokio::{net::TcpListener, time::Instant};
 use tonic::service::Routes;
-use tonic_health::{pb::health_server::HealthServer, server::HealthReporter};
+use tonic_health::{
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 use tonic_reflection::server as reflection;
 
 use crate::{
@@ -31,7 +34,6 @@ use crate::{
     metrics::Metrics,
     page::{Page, PageHosts},
     tasks,
-    tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
     web::WebLayer,
 };
@@ -52,32 +54,6 @@ pub struct App {
     pub descriptors: &'static [u8],
     /// Pages in addition to `/metrics`.
     pub pages: Vec<Page>,
-}
-
-/// Authentication, authorization and accounting.
-#[derive(Clone, Copy, Debug)]
-pub struct Callers<'a> {
-    /// TLS of the listener, if enabled.
-    pub tls: Option<&'a Tls>,
-    /// Authentication and rules.
-    pub auth: &'a Auth,
-    /// Administrators in addition to those of `auth`.
-    pub admin: &'a AdminAccess,
-    /// Quotas and isolation of tenants.
-    pub tenancy: &'a Tenancy,
-    /// Target of the audit log.
-    pub audit: &'a Audit,
-    /// Source of reloaded rules and quotas, if any.
-    pub source: Option<&'a CallerSource>,
-}
-
-impl<'a> Callers<'a> {
-    /// From `config`.
-    #[must_use]
-    pub fn of(config: &'a Config) -> Self {
-        let Config { tls, auth, admin, tenancy, audit, callers, .. } = config;
-        Self { tls: tls.as_ref(), auth, admin, tenancy, audit, source: callers.as_ref() }
-    }
 }
 
 /// Why a server did not start, or stopped.
@@ -128,32 +104,27 @@ pub struct Server {
     door: Acceptor,
     layers: Layers,
     routes: Routes,
-    grpc: TcpListener,
+    grpc: Bound,
     admin: Option<AdminSocket>,
-    web: Option<(TcpListener, WebLayer)>,
-    http: Option<TcpListener>,
+    web: Option<(Bound, WebLayer)>,
+    http: Option<Bound>,
     metrics: Metrics,
     health: Health,
-    address: SocketAddr,
-    web_address: Option<SocketAddr>,
-    metrics_address: Option<SocketAddr>,
     pages: Vec<Page>,
 }
+
+/// A listener and its address.
+type Bound = (TcpListener, SocketAddr);
 
 impl Server {
     /// Binds both listeners. Services are NOT_SERVING until [`Health::set`] changes that.
     ///
     /// # Errors
     /// An address cannot be bound, or TLS files are invalid.
-    pub async fn bind(
-        listen: &Listen,
-        callers: Callers<'_>,
-        metrics_address: Option<SocketAddr>,
-        app: App,
-        metrics: Metrics,
-    ) -> Result<Self, ServeError> {
+    pub async fn bind(config: &Config, app: App, metrics: Metrics) -> Result<Self, ServeError> {
+        let listen = &config.listen;
         let reporter = HealthReporter::new();
-        let health_service = HealthServer::new(Calls::new(&reporter));
+        let health_service = HealthServer::new(Calls(HealthService::from_health_reporter(reporter.clone())));
         let health = Health::new(reporter, &app.services).await;
         health.show(&metrics);
         let sets: [&[u8]; 4] = [
@@ -162,7 +133,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layers = Layers::new(&sets, listen, callers, &metrics)?;
+        let layers = Layers::new(&sets, config, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -179,62 +150,40 @@ impl Server {
         routes = routes.add_service(v1).add_service(v1alpha);
         log_writer::watch(&metrics);
         tasks::watch(&metrics);
-        let door = Acceptor::new(callers.tls, &metrics)?;
-        let (grpc, address) = bind_at("listen.address", listen.address).await?;
-        let admin = callers.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
-        let (web, web_address) = match &listen.web {
+        let door = Acceptor::new(config.tls.as_ref(), &metrics)?;
+        let grpc = bind_at("listen.address", listen.address).await?;
+        let admin = config.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
+        let web = match &listen.web {
             Some(web) => {
                 let layer = WebLayer::new(app.descriptors, &web.origins, listen.message_bytes_max)?;
-                let (listener, address) = bind_at("web.address", web.address).await?;
-                (Some((listener, layer)), Some(address))
+                Some((bind_at("web.address", web.address).await?, layer))
             }
-            None => (None, None),
+            None => None,
         };
-        let http = match metrics_address {
+        let http = match config.metrics {
             Some(address) => Some(bind_at("metrics.address", address).await?),
             None => None,
         };
-        let metrics_address = http.as_ref().map(|(_, address)| *address);
-        let http = http.map(|(listener, _)| listener);
         let (listen, pages) = (listen.clone(), app.pages);
-        Ok(Self {
-            listen,
-            door,
-            layers,
-            routes,
-            grpc,
-            admin,
-            web,
-            http,
-            metrics,
-            health,
-            address,
-            web_address,
-            metrics_address,
-            pages,
-        })
+        Ok(Self { listen, door, layers, routes, grpc, admin, web, http, metrics, health, pages })
     }
 
     /// The gRPC address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.grpc.1
     }
 
     /// The address of gRPC-web and JSON, if enabled.
-    #[must_use]
     pub fn web_address(&self) -> Option<SocketAddr> {
-        self.web_address
+        self.web.as_ref().map(|((_, address), _)| *address)
     }
 
     /// The address of `/metrics` and `/healthz`, if enabled.
-    #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_address
+        self.http.as_ref().map(|(_, address)| *address)
     }
 
     /// For setting the health of services.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.health.clone()
     }
@@ -253,7 +202,7 @@ impl Server {
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
         };
         let service = self.layers.around(self.routes.prepare());
-        let mut web = self.web.map(|(listener, layer)| {
+        let mut web = self.web.map(|((listener, _), layer)| {
             let way = Way { listener, protocol: Protocol::Web, door: self.door.clone().for_web() };
             let service = layer.around(service.clone());
             tokio::spawn(transport::serve(way, listen.clone(), connections("web"), service, closing.clone()))
@@ -265,14 +214,14 @@ impl Server {
             let calls = admin_socket::serve(socket, listen.clone(), places, service.clone(), closing.clone());
             tokio::spawn(calls);
         }
-        let way = Way { listener: self.grpc, protocol: Protocol::Grpc, door: self.door };
+        let way = Way { listener: self.grpc.0, protocol: Protocol::Grpc, door: self.door };
         let mut grpc =
             tokio::spawn(transport::serve(way, listen.clone(), connections("grpc"), service, closing));
-        let mut http = self.http.map(|listener| {
+        let mut http = self.http.map(|(listener, _)| {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
-            let hosts = PageHosts::new(listen.page_hosts.clone());
+            let hosts = PageHosts(listen.page_hosts.clone());
             let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));
             let router = router.layer(pass);
             tokio::spawn(axum::serve(listener, router).into_future())
@@ -315,7 +264,7 @@ impl Server {
     }
 }
 
-async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+async fn bind_at(key: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
     let error = |source| ServeError::Bind { key, address, source };
     let listener = TcpListener::bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    future::Future,
     hash::Hash,
     sync::{
         Arc,
@@ -93,7 +92,6 @@ where
     }
 
     /// Calls that joined work in progress, since the start.
-    #[must_use]
     pub fn joined_total(&self) -> u64 {
         self.shared.joined.load(Ordering::Relaxed)
     }
@@ -177,8 +175,6 @@ impl<K: Eq + Hash, V> Drop for Landing<K, V> {
         }
     }
 }
-
-impl<K, V> Shared<K, V> {}
 
 impl<K: Clone + Eq + Hash, V> Default for SingleFlight<K, V> {
     fn default() -> Self {

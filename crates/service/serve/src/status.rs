@@ -52,31 +52,26 @@ impl Fault {
     }
 
     /// INVALID_ARGUMENT: the request is invalid, whatever the server's state.
-    #[must_use]
     pub fn invalid(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, reason, message)
     }
 
     /// INVALID_ARGUMENT: `field` of the request is invalid, with the reason.
-    #[must_use]
     pub fn field(reason: &'static str, field: &str, problem: &str) -> Self {
         Self::invalid(reason, format!("{field} {problem}")).violation(field, problem)
     }
 
     /// FAILED_PRECONDITION: this server's configuration does not allow it, and a retry does not help.
-    #[must_use]
     pub fn precondition(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, reason, message)
     }
 
     /// PERMISSION_DENIED: this caller may not do it.
-    #[must_use]
     pub fn denied(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::PermissionDenied, reason, message)
     }
 
     /// NOT_FOUND: the resource `name` of type `kind` does not exist.
-    #[must_use]
     pub fn not_found(reason: &'static str, kind: &'static str, name: impl Into<String>) -> Self {
         let name = name.into();
         let mut fault = Self::new(Code::NotFound, reason, format!("{kind} {name} is not stored here"));
@@ -85,7 +80,6 @@ impl Fault {
     }
 
     /// RESOURCE_EXHAUSTED: no capacity now; retry after `retry_after`.
-    #[must_use]
     pub fn exhausted(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
         Self::new(Code::ResourceExhausted, reason, message).with_retry(retry_after)
     }
@@ -96,96 +90,81 @@ impl Fault {
     }
 
     /// UNAVAILABLE: a transient failure; retry after `retry_after`.
-    #[must_use]
     pub fn unavailable(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
         Self::new(Code::Unavailable, reason, message).with_retry(retry_after)
     }
 
     /// UNAUTHENTICATED: the caller is unknown or unproven.
-    #[must_use]
     pub fn unauthenticated(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Unauthenticated, reason, message)
     }
 
     /// ABORTED: it was cancelled; start over.
-    #[must_use]
     pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Aborted, reason, message)
     }
 
     /// DEADLINE_EXCEEDED: the call's deadline passed.
-    #[must_use]
     pub fn call_deadline() -> Self {
         Self::new(Code::DeadlineExceeded, CALL_DEADLINE, "the deadline of the call passed")
     }
 
     /// DEADLINE_EXCEEDED: the caller exceeded a timeout of the server.
-    #[must_use]
     pub fn late(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::DeadlineExceeded, reason, message)
     }
 
     /// RESOURCE_EXHAUSTED: it exceeds a size limit, and a retry does not help.
-    #[must_use]
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::used_up(TOO_LARGE, message)
     }
 
     /// INTERNAL with its own reason: an internal error that callers may want to distinguish.
-    #[must_use]
     pub fn failed(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Internal, reason, message)
     }
 
     /// INTERNAL: an internal error. Logs the details here, and does not reveal them to the caller.
-    #[must_use]
     pub fn internal(error: &dyn Error) -> Self {
         tracing::error!(error = chain(error), "internal error");
         Self::logged()
     }
 
     /// INTERNAL: an internal error with details already in the log.
-    #[must_use]
     pub fn logged() -> Self {
         Self::new(Code::Internal, "INTERNAL", "internal error; the server's log has the particulars")
     }
 
     /// The same with another message.
-    #[must_use]
     pub fn reworded(mut self, message: impl Into<String>) -> Self {
         self.facts.message = message.into();
         self
     }
 
     /// Adds a field of the request and its problem.
-    #[must_use]
     pub fn violation(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
         self.facts.violations.push((field.into(), problem.into()));
         self
     }
 
     /// Adds the exhausted quota and its owner.
-    #[must_use]
     pub fn quota(mut self, subject: impl Into<String>, problem: impl Into<String>) -> Self {
         self.facts.quota = Some((subject.into(), problem.into()));
         self
     }
 
     /// Adds a detail for programs.
-    #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.metadata.insert(key.into(), value.into());
         self
     }
 
     /// The message for people.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.facts.message
     }
 
     /// `ErrorInfo.reason`.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         self.facts.reason
     }
@@ -243,7 +222,6 @@ const UNDECODABLE: &str = "failed to decode Protobuf message";
 
 /// Converts an error from reading a caller's stream: the caller's error where the framework blames the
 /// server.
-#[must_use]
 pub fn caller_s(status: Status) -> Status {
     if status.code() == Code::Internal && status.message().starts_with(UNDECODABLE) {
         return Fault::invalid("MESSAGE_MALFORMED", status.message()).into();
@@ -266,7 +244,6 @@ pub(crate) fn body_failed(error: hyper::Error) -> Status {
 }
 
 /// The status of a call that outlasts its server: without a reason, as if the server were gone.
-#[must_use]
 pub fn closing() -> Status {
     Status::new(Code::Unavailable, "the server stops: resume with another one what has no answer")
 }
@@ -305,7 +282,6 @@ fn shorten(mut text: String, most: usize) -> String {
 }
 
 /// `error` and its causes, on one line.
-#[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -317,7 +317,6 @@ pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts:
 }
 
 /// An attribute of a span.
-#[must_use]
 pub fn fact(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
 }

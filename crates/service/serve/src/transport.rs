@@ -12,7 +12,7 @@ use std::{
 
 use antares_config::Listen;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
@@ -28,11 +28,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tonic::body::Body;
-use tower::Service;
 
 use crate::{
     connections::{Closed, Connections, Slot},
     handshake::Acceptor,
+    layers::around::Rest,
     limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
     status::body_failed,
@@ -71,16 +71,13 @@ pub(crate) struct Way {
 
 /// Serves admitted connections of `way` with clones of `service` until `closing`; returns when all have
 /// ended.
-pub(crate) async fn serve<S>(
+pub(crate) async fn serve(
     way: Way,
     listen: Listen,
     connections: Arc<Connections>,
-    service: S,
+    service: impl Rest,
     closing: watch::Receiver<bool>,
-) where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
+) {
     let Way { listener, protocol, door } = way;
     let builder = builder_of(&listen, protocol);
     let listen = Arc::new(listen);
@@ -125,18 +122,15 @@ pub(crate) async fn serve<S>(
 }
 
 /// Serves the calls of `stream`, with the extensions from `mark`, until it ends or is closed.
-pub(crate) async fn serve_calls<S>(
+pub(crate) async fn serve_calls(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     builder: &auto::Builder<TokioExecutor>,
     listen: &Listen,
     place: Slot,
-    service: S,
+    service: impl Rest,
     mark: impl Fn(&mut Request<Incoming>),
     closing: watch::Receiver<bool>,
-) where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
-    S::Future: Send + 'static,
-{
+) {
     let link = place.link.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link.clone());

@@ -1,13 +1,7 @@
 //! gRPC-web, and JSON over HTTP, for browsers and manual calls. Both become gRPC calls before the layers of
 //! all calls, so that they share limits, authentication, quotas, audit, metrics and errors.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{convert::Infallible, sync::Arc};
 
 use bytes::Bytes;
 use http::{
@@ -24,14 +18,14 @@ use prost_reflect::DescriptorError;
 use serde_json::json;
 use tonic::body::Body;
 use tonic_web::GrpcWebLayer;
-use tower::{Layer, Service};
+use tower::{Layer as _, Service as _, service_fn};
 
 use self::{
     forms::Forms,
     json_request::{JsonRequest, json_request},
     json_response::{JSON, JsonResponse, LINES, json_response},
 };
-use crate::{body::BytesSlot, connections::Link};
+use crate::{body::BytesSlot, connections::Link, layers::around::Rest};
 
 mod forms;
 mod json_request;
@@ -56,14 +50,7 @@ struct Shared {
     message_bytes_max: usize,
 }
 
-/// Turns HTTP calls into calls of `inner`.
-#[derive(Clone, Debug)]
-pub(crate) struct WebService<S> {
-    inner: S,
-    shared: Arc<Shared>,
-}
-
-/// Adds [`WebService`] before the layers of all calls.
+/// Turns HTTP calls into gRPC calls, before the layers of all calls.
 #[derive(Clone, Debug)]
 pub(crate) struct WebLayer(Arc<Shared>);
 
@@ -79,8 +66,18 @@ impl WebLayer {
         Ok(Self(Arc::new(Shared { forms, origins: origins.to_vec(), message_bytes_max })))
     }
 
-    pub(crate) fn around<S>(&self, inner: S) -> WebService<S> {
-        WebService { inner, shared: self.0.clone() }
+    pub(crate) fn around<R: Rest>(&self, inner: R) -> impl Rest + use<R> {
+        let shared = self.0.clone();
+        service_fn(move |request: Request<Body>| {
+            let is_allowed = shared.page(request.headers()) == Some(true);
+            let origin = request.headers().get(ORIGIN).filter(|_| is_allowed).cloned();
+            let (kind, inner) = (shared.kind(&request), inner.clone());
+            async move {
+                let mut answer = answer(kind, request, inner).await?;
+                allow(&mut answer, origin);
+                Ok(answer)
+            }
+        })
     }
 }
 
@@ -206,40 +203,23 @@ fn as_call(request: Request<Body>, how: JsonRequest) -> Request<Body> {
     Request::from_parts(head, json_request(body, how))
 }
 
-impl<S> Service<Request<Body>> for WebService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let is_allowed = self.shared.page(request.headers()) == Some(true);
-        let origin = request.headers().get(ORIGIN).filter(|_| is_allowed).cloned();
-        let kind = self.shared.kind(&request);
-        let mut inner = self.inner.clone();
-        Box::pin(async move {
-            let mut answer = match kind {
-                Kind::Other(answer) => answer,
-                Kind::Json(json_request, how) => {
-                    json_response(inner.call(as_call(request, json_request)).await?, how).await
-                }
-                Kind::Web => {
-                    // The library requires it without parameters; responses have the same type.
-                    for name in [CONTENT_TYPE, http::header::ACCEPT] {
-                        request.headers_mut().insert(name, HeaderValue::from_static(GRPC_WEB[1]));
-                    }
-                    GrpcWebLayer::new().layer(inner).call(request).await?
-                }
-            };
-            allow(&mut answer, origin);
-            Ok(answer)
-        })
+/// Answers `request` with a call of `inner`, if it is one.
+async fn answer(
+    kind: Kind,
+    mut request: Request<Body>,
+    mut inner: impl Rest,
+) -> Result<Response<Body>, Infallible> {
+    match kind {
+        Kind::Other(answer) => Ok(answer),
+        Kind::Json(json_request, how) => {
+            Ok(json_response(inner.call(as_call(request, json_request)).await?, how).await)
+        }
+        Kind::Web => {
+            // The library requires it without parameters; responses have the same type.
+            for name in [CONTENT_TYPE, http::header::ACCEPT] {
+                request.headers_mut().insert(name, HeaderValue::from_static(GRPC_WEB[1]));
+            }
+            GrpcWebLayer::new().layer(inner).call(request).await
+        }
     }
 }

@@ -8,7 +8,6 @@ use antares_pool::{
 use crate::metrics::{Metrics, set_gauge, set_total};
 
 /// Names of the sandbox's layers, as `sandbox.allow_degraded` may list them.
-#[must_use]
 pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
     Layer::ALL.map(Layer::name)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     error::Error as _,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -174,7 +174,6 @@ struct Lines {
 /// Counts failures by kind, and logs each kind at a limited rate.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    counts: [AtomicU64; FailureKind::VARIANTS.len()],
     lines: [Mutex<Lines>; FailureKind::VARIANTS.len()],
     damaged: Mutex<Lines>,
     given_up: Mutex<Lines>,
@@ -194,9 +193,7 @@ fn turn(lines: &Mutex<Lines>) -> Option<u64> {
 
 impl Failures {
     pub(crate) fn record(&self, url: &str, operation: &'static str, failure: &Failure) {
-        let index = failure.kind as usize;
-        self.counts[index].fetch_add(1, Relaxed);
-        if let Some(left_out) = turn(&self.lines[index]) {
+        if let Some(left_out) = turn(&self.lines[failure.kind as usize]) {
             self.is_reported.store(true, Relaxed);
             let (kind, detail) = (failure.kind.into_str(), &failure.detail);
             tracing::warn!(kind, operation, url, detail, left_out, "the shared tier fails");
@@ -220,11 +217,6 @@ impl Failures {
         if let Some(left_out) = turn(&self.given_up) {
             tracing::warn!(path, error, left_out, "an entry did not reach the shared tier");
         }
-    }
-
-    /// Counts by kind, in the order of its variants.
-    pub(crate) fn counts(&self) -> [u64; FailureKind::VARIANTS.len()] {
-        std::array::from_fn(|index| self.counts[index].load(Relaxed))
     }
 }
 
@@ -266,15 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_has_one_line_in_a_while_and_every_failure_counts() {
+    fn a_kind_has_one_line_in_a_while() {
         let lines = Mutex::default();
         assert_eq!((turn(&lines), turn(&lines), turn(&lines)), (Some(0), None, None));
         lines.lock().last = Instant::now().checked_sub(LINE_STEP);
         assert_eq!(turn(&lines), Some(2));
-        let failures = Failures::default();
-        for _ in 0..3 {
-            failures.record("url", "read", &Failure::new(FailureKind::Refused, "no"));
-        }
-        assert_eq!(failures.counts()[FailureKind::Refused as usize], 3);
     }
 }

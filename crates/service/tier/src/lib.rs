@@ -8,7 +8,6 @@
 
 mod breaker;
 mod failure;
-mod found;
 mod listing;
 mod location;
 mod memory;
@@ -21,9 +20,9 @@ mod upload;
 pub use antares_cache::Space;
 pub use breaker::BreakerState;
 pub use failure::{FailureKind, TierError};
-pub use found::ListedObject;
 pub use location::{LocationError, StoreLocation};
-pub use memory::Memory;
+pub use memory::{Memory, memory};
 pub use object::{HEAD_BYTES, Unsound};
 pub use objects::{Shared, SharedConfig};
+pub use remote::ListedObject;
 pub use stats::{SharedStats, UploadStats};

@@ -3,18 +3,14 @@
 use std::{env, sync::Arc, time::Duration};
 
 use object_store::{
-    BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig,
+    BackoffConfig, ClientConfigKey, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     azure::MicrosoftAzureBuilder,
     gcp::GoogleCloudStorageBuilder,
-    list::PaginatedListStore,
     path::Path,
 };
 
-use crate::{
-    listing::Connector,
-    remote::{Client, Remote},
-};
+use crate::{listing::Connector, remote::Bucket};
 
 /// Why no client can be made for a URL.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +31,8 @@ pub enum LocationError {
 /// Location of objects: a bucket and a prefix.
 #[derive(Clone, Debug)]
 pub struct StoreLocation {
-    pub(crate) remote: Remote,
+    pub(crate) prefix: Path,
+    pub(crate) store: Arc<dyn Bucket>,
     url: String,
 }
 
@@ -52,27 +49,19 @@ fn parts(url: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl StoreLocation {
-    /// Checks that [`StoreLocation::open`] supports `url`.
-    ///
-    /// # Errors
-    /// The URL is unsupported.
-    pub fn check(url: &str) -> Result<(), LocationError> {
-        parts(url).map(drop).ok_or_else(|| LocationError::Kind(url.to_owned()))
-    }
-
     /// The location that `url` names, with credentials from the environment. Sends no request.
     ///
     /// # Errors
     /// The URL is unsupported, or the client rejects its settings.
     pub fn open(url: &str) -> Result<Self, LocationError> {
         let (kind, bucket, prefix) = parts(url).ok_or_else(|| LocationError::Kind(url.to_owned()))?;
-        let made = match kind {
-            "s3" => s3(bucket).build().map(client),
-            "gs" => gcs(bucket).build().map(client),
-            _ => azure(bucket).build().map(client),
+        let store = match kind {
+            "s3" => s3(bucket).build().map(shared),
+            "gs" => gcs(bucket).build().map(shared),
+            _ => azure(bucket).build().map(shared),
         };
-        let made = made.map_err(|source| LocationError::Client { url: url.to_owned(), source })?;
-        Ok(Self { remote: Remote::new(Path::from(prefix), made), url: url.to_owned() })
+        let store = store.map_err(|source| LocationError::Client { url: url.to_owned(), source })?;
+        Ok(Self { prefix: Path::from(prefix), store, url: url.to_owned() })
     }
 
     /// A bucket on the S3 server at `endpoint`, without credentials.
@@ -82,21 +71,18 @@ impl StoreLocation {
     pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, LocationError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
-        let made = builder.build().map_err(|source| LocationError::Client { url: url.clone(), source })?;
-        Ok(Self { remote: Remote::new(Path::default(), client(made)), url })
+        let store = builder.build().map_err(|source| LocationError::Client { url: url.clone(), source })?;
+        Ok(Self { prefix: Path::default(), store: shared(store), url })
     }
 
     /// URL of the location.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Wraps a store as both traits of a [`Client`].
-fn client(store: impl ObjectStore + PaginatedListStore) -> Client {
-    let store = Arc::new(store);
-    Client { store: store.clone(), pages: store }
+fn shared(store: impl Bucket) -> Arc<dyn Bucket> {
+    Arc::new(store)
 }
 
 /// A single attempt: the caller, not the client, knows whether there is time for a retry.
@@ -152,7 +138,7 @@ mod tests {
         let wrong =
             "s3:/b s3:// s3:///p http://h/p file:///folder s3://b?x=1 s3://u@b/p s3://b/../c s3://b/%2e%2e";
         for wrong in wrong.split(' ').chain([""]) {
-            assert!(StoreLocation::check(wrong).is_err(), "{wrong}");
+            assert!(parts(wrong).is_none(), "{wrong}");
         }
     }
 }

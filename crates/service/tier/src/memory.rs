@@ -16,8 +16,9 @@ const ENTRY_BYTES: u64 = 128;
 /// Number of shards with separate locks.
 const SHARDS: usize = 2;
 
+/// Weighs an entry by its bytes and its overhead.
 #[derive(Clone, Debug)]
-struct InBytes;
+pub struct InBytes;
 
 impl Weighter<Id, Bytes> for InBytes {
     fn weight(&self, _: &Id, bytes: &Bytes) -> u64 {
@@ -25,61 +26,22 @@ impl Weighter<Id, Bytes> for InBytes {
     }
 }
 
-#[derive(Debug)]
-pub struct Memory {
-    entries: Cache<Id, Bytes, InBytes>,
-}
+/// The memory tier: entries by space and key; its weight is their size in bytes, with their overhead.
+pub type Memory = Cache<Id, Bytes, InBytes>;
 
-impl Memory {
-    /// A tier of at most `bytes_max` bytes, which may be zero.
-    #[must_use]
-    pub fn new(bytes_max: u64) -> Self {
-        // Native code is a few hundred KiB; the estimate only sizes a table.
-        let estimated = usize::try_from(bytes_max >> 17).unwrap_or(0).clamp(16, 1 << 16);
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(estimated)
-            .weight_capacity(bytes_max)
-            // An entry must fit into one shard.
-            .shards(SHARDS)
-            .build();
-        // `build` fails only if one of these options is missing.
-        let options = options.unwrap_or_else(|_| unreachable!("all options are given"));
-        Self {
-            entries: Cache::with_options(
-                options,
-                InBytes,
-                DefaultHashBuilder::default(),
-                DefaultLifecycle::default(),
-            ),
-        }
-    }
-
-    /// The bytes of an entry, if it is in memory.
-    #[must_use]
-    pub fn read(&self, space: Space, key: [u8; 32]) -> Option<Bytes> {
-        self.entries.get(&(space, key))
-    }
-
-    /// Stores an entry, if it fits.
-    pub fn keep(&self, space: Space, key: [u8; 32], bytes: Bytes) {
-        self.entries.insert((space, key), bytes);
-    }
-
-    /// Removes an entry.
-    pub fn forget(&self, space: Space, key: [u8; 32]) {
-        self.entries.remove(&(space, key));
-    }
-
-    /// Removes all entries.
-    pub fn clear(&self) {
-        self.entries.clear();
-    }
-
-    /// Size of the stored entries in bytes, with their overhead.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.entries.weight()
-    }
+/// A tier of at most `bytes_max` bytes, which may be zero.
+pub fn memory(bytes_max: u64) -> Memory {
+    // Native code is a few hundred KiB; the estimate only sizes a table.
+    let estimated = usize::try_from(bytes_max >> 17).unwrap_or(0).clamp(16, 1 << 16);
+    let options = OptionsBuilder::new()
+        .estimated_items_capacity(estimated)
+        .weight_capacity(bytes_max)
+        // An entry must fit into one shard.
+        .shards(SHARDS)
+        .build();
+    // `build` fails only if one of these options is missing.
+    let options = options.unwrap_or_else(|_| unreachable!("all options are given"));
+    Cache::with_options(options, InBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
 }
 
 #[cfg(test)]
@@ -88,14 +50,14 @@ mod tests {
 
     #[test]
     fn memory_holds_no_more_than_its_budget() {
-        let memory = Memory::new(1 << 20);
+        let entries = memory(1 << 20);
         for number in 0..200u8 {
-            memory.keep(Space::Artifact, [number; 32], vec![number; 16 << 10].into());
-            assert!(memory.bytes() <= 1 << 20);
+            entries.insert((Space::Artifact, [number; 32]), vec![number; 16 << 10].into());
+            assert!(entries.weight() <= 1 << 20);
         }
-        assert!(memory.bytes() > 1 << 19);
-        memory.keep(Space::Script, [1; 32], vec![0; 2 << 20].into());
-        assert_eq!(memory.read(Space::Script, [1; 32]), None, "larger than all of it");
-        assert_eq!(Memory::new(0).read(Space::Script, [0; 32]), None);
+        assert!(entries.weight() > 1 << 19);
+        entries.insert((Space::Script, [1; 32]), vec![0; 2 << 20].into());
+        assert_eq!(entries.get(&(Space::Script, [1; 32])), None, "larger than all of it");
+        assert_eq!(memory(0).get(&(Space::Script, [0; 32])), None);
     }
 }

@@ -22,9 +22,8 @@ use crate::{
     ListedObject, SharedStats, Space, StoreLocation, TierError, Unsound,
     breaker::{Admitted, Breaker, BreakerState},
     failure::{Failure, FailureKind, Failures},
-    found::{Found, hex},
     object::{HEAD_BYTES, digest_of, unwrap, wrap},
-    stats::{Reads, add},
+    remote::Found,
     upload::Uploads,
 };
 
@@ -83,12 +82,12 @@ pub struct Shared {
 pub(crate) struct Inner {
     place: StoreLocation,
     pub(crate) config: SharedConfig,
-    pub(crate) breaker: Breaker,
+    breaker: Breaker,
     gets: Semaphore,
     /// Permits of [`UNIT_BYTES`] each.
     room: Semaphore,
     room_units: u32,
-    reads: Reads,
+    pub(crate) stats: Mutex<SharedStats>,
     pub(crate) failures: Failures,
     pub(crate) uploads: Uploads,
     known: Mutex<HashSet<(Space, [u8; 32])>>,
@@ -109,13 +108,13 @@ impl Drop for Going<'_> {
     }
 }
 
-impl Inner {
-    /// Name of an entry in the log.
-    pub(crate) fn name(space: Space, key: [u8; 32]) -> String {
-        format!("{}/{}", space.name(), hex(&key))
-    }
+/// Name of an entry in the log.
+pub(crate) fn name(space: Space, key: [u8; 32]) -> String {
+    format!("{}/{}", space.name(), hex::encode(key))
+}
 
-    pub(crate) fn remember(&self, space: Space, key: [u8; 32]) {
+impl Inner {
+    fn remember(&self, space: Space, key: [u8; 32]) {
         let mut known = self.known.lock();
         if known.len() >= KNOWN_MAX {
             known.clear();
@@ -151,6 +150,7 @@ impl Inner {
             Err(_) => (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true),
         };
         self.breaker.record(admitted, false, Instant::now());
+        self.stats.lock().failures[failure.kind as usize] += 1;
         self.failures.record(self.place.url(), operation, &failure);
         Err(match is_late {
             true => TierError::Deadline(deadline_ms),
@@ -158,7 +158,7 @@ impl Inner {
         })
     }
 
-    pub(crate) async fn request<T>(
+    async fn request<T>(
         &self,
         operation: &'static str,
         most: Duration,
@@ -210,7 +210,7 @@ impl Inner {
         let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy(requests_max))?;
         let waits = AtomicBool::new(false);
         let request = async {
-            match self.place.remote.get(space, key).await? {
+            match self.place.get(space, key).await? {
                 None => Ok(None),
                 Some(Found { length, chunks }) => {
                     self.collect((space, key), length, chunks, &waits).await.map(Some)
@@ -219,58 +219,10 @@ impl Inner {
         };
         self.request_unless("read", self.config.get_time_max, &waits, request).await
     }
-
-    async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Bytes>, TierError> {
-        match self.read(space, key).await {
-            Ok(Some(Ok(bytes))) => {
-                add(&self.reads.hits);
-                self.remember(space, key);
-                Ok(Some(bytes))
-            }
-            Ok(Some(Err(unsound))) => {
-                add(&self.reads.damaged);
-                self.known.lock().remove(&(space, key));
-                self.failures.record_damaged(&Self::name(space, key), &unsound.to_string());
-                Ok(None)
-            }
-            Ok(None) => {
-                add(&self.reads.misses);
-                self.known.lock().remove(&(space, key));
-                Ok(None)
-            }
-            Err(error) => {
-                self.reads.record_error(&error);
-                Err(error)
-            }
-        }
-    }
-
-    pub(crate) async fn put(&self, space: Space, key: [u8; 32], bytes: &Bytes) -> Result<(), TierError> {
-        if bytes.len() as u64 > self.config.entry_bytes_max {
-            let detail = format!("{} bytes, at most {} are stored", bytes.len(), self.config.entry_bytes_max);
-            return Err(TierError::NoRoom(detail));
-        }
-        let put = self.place.remote.put(space, key, wrap(space, key, bytes));
-        self.request("write", self.config.put_time_max, put).await?;
-        self.remember(space, key);
-        Ok(())
-    }
-
-    /// Whether an entry exists, valid or not. Only for background uploads: a read sends no request before its
-    /// GET.
-    pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
-        let has = self.place.remote.has(space, key);
-        let is_there = self.request("look", self.config.get_time_max, has).await?;
-        if is_there {
-            self.remember(space, key);
-        }
-        Ok(is_there)
-    }
 }
 
 impl Shared {
     /// Opens the tier at `place`. Call it within a Tokio runtime: its tasks write offered entries.
-    #[must_use]
     pub fn open(place: StoreLocation, config: SharedConfig) -> Self {
         let units =
             (config.get_bytes_max as u64).div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS as u64);
@@ -283,7 +235,7 @@ impl Shared {
             failures: Failures::default(),
             breaker: Breaker::default(),
             gets: Semaphore::new(config.gets_max),
-            reads: Reads::default(),
+            stats: Mutex::default(),
             uploads: Uploads::new(&config),
             known: Mutex::default(),
         };
@@ -291,36 +243,24 @@ impl Shared {
     }
 
     /// URL of the store.
-    #[must_use]
     pub fn url(&self) -> &str {
         self.inner.place.url()
     }
 
     /// Whether the entry existed when it was last read or written.
-    #[must_use]
     pub fn knows(&self, space: Space, key: [u8; 32]) -> bool {
         self.inner.known.lock().contains(&(space, key))
     }
 
     /// Statistics since the start.
-    #[must_use]
     pub fn stats(&self) -> SharedStats {
-        let reads = &self.inner.reads;
-        SharedStats {
-            hits: reads.hits.load(Relaxed),
-            misses: reads.misses.load(Relaxed),
-            damaged: reads.damaged.load(Relaxed),
-            skipped: reads.skipped.load(Relaxed),
-            late: reads.late.load(Relaxed),
-            failed: reads.failed.load(Relaxed),
-            failures: self.inner.failures.counts(),
-            uploads: self.inner.uploads.stats(),
-            breaker: self.breaker(),
-        }
+        let (waiting, waiting_bytes) = self.inner.uploads.waiting();
+        let mut stats = *self.inner.stats.lock();
+        (stats.uploads.waiting, stats.uploads.waiting_bytes) = (waiting, waiting_bytes);
+        SharedStats { breaker: self.breaker(), ..stats }
     }
 
     /// State of the circuit breaker.
-    #[must_use]
     pub fn breaker(&self) -> BreakerState {
         self.inner.breaker.state()
     }
@@ -335,7 +275,7 @@ impl Shared {
         space: Space,
         mut each: impl FnMut(ListedObject) -> bool + Send,
     ) -> Result<(), TierError> {
-        let listed = self.inner.place.remote.list(space, &mut each).await;
+        let listed = self.inner.place.list(space, &mut each).await;
         listed.map_err(|failure| TierError::Failed { kind: failure.kind, detail: failure.detail })
     }
 
@@ -344,7 +284,27 @@ impl Shared {
     /// # Errors
     /// The store does not answer.
     pub async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Bytes>, TierError> {
-        self.inner.get(space, key).await
+        let inner = &self.inner;
+        let read = inner.read(space, key).await;
+        let mut stats = inner.stats.lock();
+        match read {
+            Ok(Some(Ok(bytes))) => {
+                stats.hits += 1;
+                inner.remember(space, key);
+                return Ok(Some(bytes));
+            }
+            Ok(Some(Err(unsound))) => {
+                stats.damaged += 1;
+                inner.failures.record_damaged(&name(space, key), &unsound.to_string());
+            }
+            Ok(None) => stats.misses += 1,
+            Err(error) => {
+                stats.count_error(&error);
+                return Err(error);
+            }
+        }
+        inner.known.lock().remove(&(space, key));
+        Ok(None)
     }
 
     /// Stores an entry. A second put under the same key is allowed.
@@ -352,7 +312,26 @@ impl Shared {
     /// # Errors
     /// The store does not take it.
     pub async fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> Result<(), TierError> {
-        self.inner.put(space, key, &bytes).await
+        let inner = &self.inner;
+        let most = inner.config.entry_bytes_max;
+        if bytes.len() as u64 > most {
+            return Err(TierError::NoRoom(format!("{} bytes, at most {most} are stored", bytes.len())));
+        }
+        let put = inner.place.put(space, key, wrap(space, key, &bytes));
+        inner.request("write", inner.config.put_time_max, put).await?;
+        inner.remember(space, key);
+        Ok(())
+    }
+
+    /// Whether an entry exists, valid or not. Only for background uploads: a read sends no request before its
+    /// GET.
+    pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
+        let has = self.inner.place.has(space, key);
+        let is_there = self.inner.request("look", self.inner.config.get_time_max, has).await?;
+        if is_there {
+            self.inner.remember(space, key);
+        }
+        Ok(is_there)
     }
 
     /// Removes an entry, if it exists.
@@ -361,7 +340,7 @@ impl Shared {
     /// The store does not answer.
     pub async fn remove(&self, space: Space, key: [u8; 32]) -> Result<(), TierError> {
         self.inner.known.lock().remove(&(space, key));
-        let remove = self.inner.place.remote.remove(space, key);
+        let remove = self.inner.place.remove(space, key);
         self.inner.request("removal", self.inner.config.put_time_max, remove).await
     }
 }

@@ -1,9 +1,10 @@
 //! A bucket accessed through its client.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream::BoxStream};
+use hex::FromHex as _;
 use object_store::{
     ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart,
     list::{PaginatedListOptions, PaginatedListStore},
@@ -11,9 +12,8 @@ use object_store::{
 };
 
 use crate::{
-    Space,
+    Space, StoreLocation,
     failure::{Failure, FailureKind},
-    found::{Found, LAYOUT, ListedObject, hex, key_of},
     object::HEAD_BYTES,
 };
 
@@ -26,25 +26,33 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Maximum pages of a listing; most stores return a thousand objects per page.
 const PAGES_MAX: usize = 100_000;
 
-/// A client, as an object store and as a source of list pages.
-#[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) pages: Arc<dyn PaginatedListStore>,
+/// An object of the tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Space of its entry.
+    pub space: Space,
+    /// Key of its entry.
+    pub key: [u8; 32],
+    /// Length of its entry, bytes.
+    pub bytes: u64,
+    /// Time of the write, in seconds since 1970.
+    pub written: i64,
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.store.fmt(f)
-    }
+/// Version of the layout, in the name of each object.
+pub(crate) const LAYOUT: &str = "v1";
+
+/// An object whose bytes are being read.
+pub(crate) struct Found {
+    /// Length of the object in bytes.
+    pub(crate) length: u64,
+    pub(crate) chunks: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
-/// The objects below a prefix.
-#[derive(Clone, Debug)]
-pub(crate) struct Remote {
-    prefix: Path,
-    client: Client,
-}
+/// A client that lists pages, too.
+pub(crate) trait Bucket: ObjectStore + PaginatedListStore {}
+
+impl<T: ObjectStore + PaginatedListStore> Bucket for T {}
 
 fn failed(error: &object_store::Error) -> Failure {
     Failure::of(error).unwrap_or_else(|| Failure::new(FailureKind::NoBucket, &error.to_string()))
@@ -59,26 +67,22 @@ fn unless_absent<T>(result: object_store::Result<T>) -> Result<Option<T>, Failur
 }
 
 fn listed(space: Space, object: &object_store::ObjectMeta) -> Option<ListedObject> {
-    let key = object.location.filename().and_then(key_of)?;
+    let key = object.location.filename().and_then(|name| <[u8; 32]>::from_hex(name).ok())?;
     let bytes = object.size.saturating_sub(HEAD_BYTES as u64);
     Some(ListedObject { space, key, bytes, written: object.last_modified.timestamp() })
 }
 
-impl Remote {
-    pub(crate) fn new(prefix: Path, client: Client) -> Self {
-        Self { prefix, client }
-    }
-
+impl StoreLocation {
     fn folder(&self, space: Space) -> Path {
         self.prefix.clone().join(LAYOUT).join(space.name())
     }
 
     fn path(&self, space: Space, key: [u8; 32]) -> Path {
-        self.folder(space).join(hex(&key[..1])).join(hex(&key))
+        self.folder(space).join(hex::encode(&key[..1])).join(hex::encode(key))
     }
 
     pub(crate) async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Found>, Failure> {
-        let got = unless_absent(self.client.store.get(&self.path(space, key)).await)?;
+        let got = unless_absent(self.store.get(&self.path(space, key)).await)?;
         Ok(got.map(|got| {
             let length = got.meta.size;
             let chunks = got.into_stream().map(|chunk| chunk.map_err(|error| failed(&error)));
@@ -87,7 +91,7 @@ impl Remote {
     }
 
     pub(crate) async fn put(&self, space: Space, key: [u8; 32], object: Bytes) -> Result<(), Failure> {
-        let (path, store) = (self.path(space, key), &self.client.store);
+        let (path, store) = (self.path(space, key), &self.store);
         let put = async {
             if object.len() <= PART_BYTES {
                 return store.put(&path, PutPayload::from(object)).await.map(drop);
@@ -102,12 +106,12 @@ impl Remote {
     }
 
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, Failure> {
-        let head = self.client.store.head(&self.path(space, key)).await;
+        let head = self.store.head(&self.path(space, key)).await;
         Ok(unless_absent(head)?.is_some())
     }
 
     pub(crate) async fn remove(&self, space: Space, key: [u8; 32]) -> Result<(), Failure> {
-        unless_absent(self.client.store.delete(&self.path(space, key)).await).map(drop)
+        unless_absent(self.store.delete(&self.path(space, key)).await).map(drop)
     }
 
     pub(crate) async fn list(
@@ -120,8 +124,7 @@ impl Remote {
         for _ in 0..PAGES_MAX {
             let options = PaginatedListOptions { page_token: token, ..PaginatedListOptions::default() };
             let page =
-                tokio::time::timeout(PAGE_TIME_MAX, self.client.pages.list_paginated(Some(&folder), options))
-                    .await;
+                tokio::time::timeout(PAGE_TIME_MAX, self.store.list_paginated(Some(&folder), options)).await;
             let page =
                 page.map_err(|_| Failure::new(FailureKind::Late, "a page of the list takes too long"))?;
             let page = page.map_err(|error| failed(&error))?;

@@ -1,13 +1,11 @@
 //! Statistics of the shared tier.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use strum::VariantNames as _;
 
 use crate::{BreakerState, FailureKind, TierError};
 
 /// Statistics of the shared tier since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedStats {
     /// Reads that returned an entry.
     pub hits: u64,
@@ -48,27 +46,13 @@ pub struct UploadStats {
     pub waiting_bytes: u64,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Reads {
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) damaged: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) late: AtomicU64,
-    pub(crate) failed: AtomicU64,
-}
-
-impl Reads {
-    pub(crate) fn record_error(&self, error: &TierError) {
-        let counter = match error {
-            TierError::LeftAlone | TierError::Busy { .. } | TierError::NoMemory { .. } => &self.skipped,
-            TierError::Deadline { .. } => &self.late,
-            TierError::Failed { .. } | TierError::NoRoom { .. } => &self.failed,
-        };
-        add(counter);
+impl SharedStats {
+    /// Counts a read that gave no answer.
+    pub(crate) fn count_error(&mut self, error: &TierError) {
+        match error {
+            TierError::LeftAlone | TierError::Busy { .. } | TierError::NoMemory { .. } => self.skipped += 1,
+            TierError::Deadline { .. } => self.late += 1,
+            TierError::Failed { .. } | TierError::NoRoom { .. } => self.failed += 1,
+        }
     }
-}
-
-pub(crate) fn add(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
 }

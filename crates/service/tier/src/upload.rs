@@ -2,10 +2,6 @@
 
 use std::{
     collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
     time::{Duration, Instant},
 };
 
@@ -13,7 +9,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::{Shared, SharedConfig, Space, TierError, UploadStats, objects::Inner, stats::add};
+use crate::{
+    Shared, SharedConfig, Space, TierError, UploadStats,
+    objects::{Inner, name},
+};
 
 /// Pause before the second attempt; doubles with each further attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -33,16 +32,11 @@ pub(crate) struct Uploads {
     turns: Semaphore,
     /// Notified when the queue becomes empty.
     empty: Notify,
-    done: AtomicU64,
-    present: AtomicU64,
-    retried: AtomicU64,
-    expired: AtomicU64,
-    dropped: AtomicU64,
 }
 
 /// A queued entry; dropping it frees its slot.
 struct Entry {
-    inner: Arc<Inner>,
+    shared: Shared,
     space: Space,
     key: [u8; 32],
     bytes: Bytes,
@@ -50,7 +44,7 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let uploads = &self.inner.uploads;
+        let uploads = &self.shared.inner.uploads;
         let mut waiting = uploads.waiting.lock();
         waiting.ids.remove(&(self.space, self.key));
         waiting.bytes -= self.bytes.len();
@@ -62,78 +56,46 @@ impl Drop for Entry {
 
 impl Uploads {
     pub(crate) fn new(config: &SharedConfig) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            turns: Semaphore::new(config.puts_max),
-            empty: Notify::new(),
-            done: AtomicU64::new(0),
-            present: AtomicU64::new(0),
-            retried: AtomicU64::new(0),
-            expired: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-        }
+        Self { waiting: Mutex::default(), turns: Semaphore::new(config.puts_max), empty: Notify::new() }
     }
 
-    /// Takes a slot; false if the entry is queued already or the queue is full.
-    fn enter(&self, config: &SharedConfig, space: Space, key: [u8; 32], bytes: usize) -> bool {
-        let mut waiting = self.waiting.lock();
-        if waiting.ids.contains(&(space, key)) {
-            return false;
-        }
-        if waiting.ids.len() >= config.queue_max
-            || bytes > config.queue_bytes_max.saturating_sub(waiting.bytes)
-        {
-            add(&self.dropped);
-            return false;
-        }
-        waiting.bytes += bytes;
-        waiting.ids.insert((space, key))
-    }
-
-    pub(crate) fn stats(&self) -> UploadStats {
-        let (waiting, waiting_bytes) = {
-            let waiting = self.waiting.lock();
-            (waiting.ids.len() as u64, waiting.bytes as u64)
-        };
-        UploadStats {
-            done: self.done.load(Relaxed),
-            present: self.present.load(Relaxed),
-            retried: self.retried.load(Relaxed),
-            expired: self.expired.load(Relaxed),
-            dropped: self.dropped.load(Relaxed),
-            waiting,
-            waiting_bytes,
-        }
+    /// Entries in the queue, and their bytes.
+    pub(crate) fn waiting(&self) -> (u64, u64) {
+        let waiting = self.waiting.lock();
+        (waiting.ids.len() as u64, waiting.bytes as u64)
     }
 }
 
 impl Entry {
     /// Makes one attempt; true if the entry existed already.
     async fn attempt(&self, is_fresh: bool) -> Result<bool, TierError> {
-        let _turn = self.inner.uploads.turns.acquire().await;
-        if !is_fresh && self.inner.has(self.space, self.key).await? {
+        let _turn = self.shared.inner.uploads.turns.acquire().await;
+        if !is_fresh && self.shared.has(self.space, self.key).await? {
             return Ok(true);
         }
-        self.inner.put(self.space, self.key, &self.bytes).await.map(|()| false)
+        self.shared.put(self.space, self.key, self.bytes.clone()).await.map(|()| false)
     }
 
     async fn go_up(self, is_fresh: bool) {
-        let (started, uploads) = (Instant::now(), &self.inner.uploads);
+        let (started, inner) = (Instant::now(), &self.shared.inner);
+        let count =
+            |counter: fn(&mut UploadStats) -> &mut u64| *counter(&mut inner.stats.lock().uploads) += 1;
         let mut pause = PAUSE_MIN;
         loop {
             let error = match self.attempt(is_fresh).await {
-                Ok(was_there) => return add(if was_there { &uploads.present } else { &uploads.done }),
+                Ok(true) => return count(|uploads| &mut uploads.present),
+                Ok(false) => return count(|uploads| &mut uploads.done),
                 Err(error) => error,
             };
             let is_hopeless = matches!(error, TierError::NoRoom { .. });
-            if is_hopeless || started.elapsed() + pause > self.inner.config.upload_time_max {
-                add(&uploads.expired);
-                let name = Inner::name(self.space, self.key);
-                return self.inner.failures.record_given_up(&name, &error.to_string());
+            if is_hopeless || started.elapsed() + pause > inner.config.upload_time_max {
+                count(|uploads| &mut uploads.expired);
+                let name = name(self.space, self.key);
+                return inner.failures.record_given_up(&name, &error.to_string());
             }
             // An open circuit makes all of them wait: only requests that were sent count.
             if error != TierError::LeftAlone {
-                add(&uploads.retried);
+                count(|uploads| &mut uploads.retried);
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -145,11 +107,22 @@ impl Shared {
     /// Queues an entry for writing, unless the queue is full. A fresh entry (`is_fresh`) replaces an existing
     /// object; otherwise an existing object stays. Call it within a Tokio runtime.
     pub fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes, is_fresh: bool) {
-        let inner = &self.inner;
-        if inner.uploads.enter(&inner.config, space, key, bytes.len()) {
-            let entry = Entry { inner: inner.clone(), space, key, bytes };
-            tokio::spawn(entry.go_up(is_fresh));
+        let Inner { config, uploads, stats, .. } = &*self.inner;
+        let mut waiting = uploads.waiting.lock();
+        if waiting.ids.contains(&(space, key)) {
+            return;
         }
+        if waiting.ids.len() >= config.queue_max
+            || bytes.len() > config.queue_bytes_max.saturating_sub(waiting.bytes)
+        {
+            stats.lock().uploads.dropped += 1;
+            return;
+        }
+        waiting.bytes += bytes.len();
+        waiting.ids.insert((space, key));
+        drop(waiting);
+        let entry = Entry { shared: self.clone(), space, key, bytes };
+        tokio::spawn(entry.go_up(is_fresh));
     }
 
     /// Waits at most `most` for the queue to become empty; returns whether it did.

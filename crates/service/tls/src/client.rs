@@ -1,10 +1,7 @@
 //! TLS clients: connections to servers that use TLS, with authorities and a certificate from files that may
 //! change.
 
-use std::{
-    error::Error, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task,
-    time::Duration,
-};
+use std::{error::Error, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task, time::Duration};
 
 use arc_swap::ArcSwap;
 use http::Uri;
@@ -58,7 +55,6 @@ impl ClientFiles {
     }
 
     /// All configured files, for a file watcher.
-    #[must_use]
     pub fn all(&self) -> Vec<PathBuf> {
         [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
     }
@@ -99,7 +95,6 @@ impl TlsClient {
     }
 
     /// The files of this client.
-    #[must_use]
     pub fn files(&self) -> &ClientFiles {
         &self.files
     }

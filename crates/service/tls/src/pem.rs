@@ -78,7 +78,6 @@ pub enum TlsError {
 }
 
 /// Ciphers, curves and signatures: the library's defaults.
-#[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }

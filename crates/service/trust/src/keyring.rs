@@ -82,7 +82,6 @@ pub struct Keyring {
 }
 
 /// Whether `text` has the form of a key id.
-#[must_use]
 pub fn is_key_id(text: &str) -> bool {
     text.len() == 2 * ID_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -200,13 +199,11 @@ impl Keyring {
     }
 
     /// Trusted keys.
-    #[must_use]
     pub fn keys(&self) -> &[PublicKey] {
         &self.list.keys
     }
 
     /// Id of the signing key, as the list has it.
-    #[must_use]
     pub fn signer_id(&self) -> &str {
         &self.list.signer
     }
@@ -229,7 +226,6 @@ impl Keyring {
     }
 
     /// Whether the artifact or the script with this digest is revoked, whichever key signed it.
-    #[must_use]
     pub fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
         !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
     }

@@ -53,7 +53,6 @@ pub struct Manifest {
 impl Manifest {
     /// Decodes the manifest in `signed` without checking the signature. Trust it only after
     /// [`Keyring::verify`].
-    #[must_use]
     pub fn claimed(signed: &[u8]) -> Option<Self> {
         let bytes = signed.get(..signed.len().checked_sub(SIGNATURE_BYTES)?)?;
         postcard::take_from_bytes(bytes).ok().map(|(manifest, _)| manifest)
@@ -102,7 +101,6 @@ fn signed_text(manifest: &[u8]) -> Vec<u8> {
 
 impl Keyring {
     /// A signed manifest for `facts`; `None` if this keyring has no private key.
-    #[must_use]
     pub fn sign(&self, facts: &Facts, not_after: u64) -> Option<Vec<u8>> {
         self.sign_for(facts, not_after, (TARGET_CPU, TARGET_FEATURES))
     }
@@ -122,7 +120,6 @@ impl Keyring {
     }
 
     /// Signs `manifest`, with the id of the signing key in it.
-    #[must_use]
     pub fn sign_manifest(&self, manifest: Manifest) -> Option<Vec<u8>> {
         let (key_id, pair) = self.signer()?;
         let manifest = Manifest { key_id: key_id.to_owned(), ..manifest };

@@ -2,20 +2,25 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use crate::keyring::{KeyError, Keyring, LIST};
 
 /// The current keyring. If a changed list is invalid, the last valid keyring stays in force.
 #[derive(Debug)]
 pub struct Trust {
-    place: Location,
-    current: RwLock<Arc<Keyring>>,
+    /// The folder with a private key, if there is one.
+    folder: Option<PathBuf>,
+    list: PathBuf,
+    current: ArcSwap<Keyring>,
     seen: Mutex<Seen>,
     generation: AtomicU64,
 }
@@ -29,30 +34,6 @@ struct Seen {
     refused: Option<Vec<u8>>,
 }
 
-#[derive(Debug)]
-enum Location {
-    /// A folder with a private key.
-    Folder(PathBuf),
-    /// A list without a private key.
-    List(PathBuf),
-}
-
-impl Location {
-    fn list(&self) -> PathBuf {
-        match self {
-            Self::Folder(folder) => folder.join(LIST),
-            Self::List(path) => path.clone(),
-        }
-    }
-
-    fn read(&self) -> Result<Keyring, KeyError> {
-        match self {
-            Self::Folder(folder) => Keyring::open(folder),
-            Self::List(path) => Keyring::read(path),
-        }
-    }
-}
-
 impl Trust {
     /// Signs and verifies with the keys of `folder`; creates a first key if there is none.
     ///
@@ -60,7 +41,7 @@ impl Trust {
     /// A file cannot be read or written, or is malformed.
     pub fn of_folder(folder: PathBuf) -> Result<Self, KeyError> {
         Keyring::open_or_make(&folder)?;
-        Self::new(Location::Folder(folder))
+        Self::new(folder.join(LIST), Some(folder))
     }
 
     /// Verifies with the list at `path`.
@@ -68,23 +49,21 @@ impl Trust {
     /// # Errors
     /// The file cannot be read, or is malformed.
     pub fn of_list(path: PathBuf) -> Result<Self, KeyError> {
-        Self::new(Location::List(path))
+        Self::new(path, None)
     }
 
-    fn new(place: Location) -> Result<Self, KeyError> {
-        let seen = Seen { applied: fs::read(place.list()).unwrap_or_default(), refused: None };
-        let current = RwLock::new(Arc::new(place.read()?));
-        Ok(Self { place, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
+    fn new(list: PathBuf, folder: Option<PathBuf>) -> Result<Self, KeyError> {
+        let seen = Seen { applied: fs::read(&list).unwrap_or_default(), refused: None };
+        let current = ArcSwap::from_pointee(read(folder.as_deref(), &list)?);
+        Ok(Self { folder, list, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
     }
 
     /// The current keyring.
-    #[must_use]
     pub fn keyring(&self) -> Arc<Keyring> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.load_full()
     }
 
     /// Increases with every change; earlier verifications must then be repeated.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -95,7 +74,7 @@ impl Trust {
     /// The name is neither a key nor a digest, or it is the signing key; there is no folder; a file cannot be
     /// read or written.
     pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
-        let Location::Folder(folder) = &self.place else { return Err(KeyError::NoSuch(name.to_owned())) };
+        let Some(folder) = &self.folder else { return Err(KeyError::NoSuch(name.to_owned())) };
         Keyring::revoke(folder, name)?;
         self.poll().map(drop)
     }
@@ -105,12 +84,12 @@ impl Trust {
     /// # Errors
     /// The list has changed and is invalid; reported once per change.
     pub fn poll(&self) -> Result<bool, KeyError> {
-        let Ok(now) = fs::read(self.place.list()) else { return Ok(false) };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(now) = fs::read(&self.list) else { return Ok(false) };
+        let mut seen = self.seen.lock();
         if seen.applied == now {
             return Ok(false);
         }
-        let keyring = match self.place.read() {
+        let keyring = match read(self.folder.as_deref(), &self.list) {
             Ok(keyring) => Arc::new(keyring),
             Err(_) if seen.refused.as_ref() == Some(&now) => return Ok(false),
             Err(error) => {
@@ -119,10 +98,14 @@ impl Trust {
             }
         };
         *seen = Seen { applied: now, refused: None };
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = keyring;
+        self.current.store(keyring);
         self.generation.fetch_add(1, Ordering::AcqRel);
         Ok(true)
     }
+}
+
+fn read(folder: Option<&Path>, list: &Path) -> Result<Keyring, KeyError> {
+    folder.map_or_else(|| Keyring::read(list), Keyring::open)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use antares_proto::v1;
 use antares_serve::{Account, Fault};
 
 use super::{
-    Violations, artifact_use, check_args, diagnosis, fallback_name, microseconds, options, recheck,
-    run_limits, script, tier, tier_split, verdict,
+    Violations, artifact_use, check_args, diagnosis, fallback_name, options, recheck, run_limits, script,
+    tier, tier_split, timings, verdict,
 };
 use crate::{
     artifacts::prepare::Prepared,
@@ -107,31 +107,28 @@ pub(crate) fn batch_executed(
     id: String,
     request_id: String,
 ) -> v1::ExecuteBatchResponse {
-    let reports = execution.results.iter().flatten().filter_map(|ended| match ended {
+    let BatchExecution { script, fetch, runs, wall } = execution;
+    let reports = runs.results.iter().flatten().filter_map(|ended| match ended {
         Ended::Reported(report) => Some((report.load_us, report.run_us)),
         Ended::DeadlineExceeded | Ended::SandboxViolation { .. } => None,
     });
-    let (load_us, run_us) =
-        reports.fold((0, 0), |(load, run), (more_load, more_run)| (load + more_load, run + more_run));
-    let diagnoses = execution.diagnoses.into_iter().chain(std::iter::repeat(None));
-    let results = execution.results.into_iter().zip(diagnoses);
+    let times = reports.fold((0, 0), |(load, run), (more_load, more_run)| (load + more_load, run + more_run));
+    let diagnoses = runs.diagnoses.into_iter().chain(std::iter::repeat(None));
+    let results = runs.results.into_iter().zip(diagnoses);
     v1::ExecuteBatchResponse {
         execution_id: id,
         request_id,
-        timings: Some(v1::Timings {
-            fetch_us: account.coarse_us(microseconds(execution.fetch)),
-            compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
-            queue_us: account.coarse_us(microseconds(execution.queue)),
-            load_us: account.coarse_us(load_us),
-            run_us: account.coarse_us(run_us),
-            parse_us: 0,
-            wall_us: account.coarse_us(microseconds(execution.wall)),
-        }),
+        timings: Some(timings(
+            account,
+            [fetch, runs.queue, wall],
+            runs.native.and_then(|native| native.made_ms),
+            Some(times),
+        )),
         results: results.map(|result| batch_result(result, account)).collect(),
-        artifact: Some(artifact_use(execution.native)),
-        fallback: fallback_name(execution.fallback),
-        script_sha256: execution.script.to_string(),
-        recheck: recheck(execution.recheck).into(),
+        artifact: Some(artifact_use(runs.native)),
+        fallback: fallback_name(runs.fallback),
+        script_sha256: script.to_string(),
+        recheck: recheck(runs.recheck).into(),
     }
 }
 

@@ -14,7 +14,9 @@ use antares_serve::{Account, Fault};
 use antares_transaction::Environment;
 use tonic::Status;
 
-use super::{Violations, artifact_use, diagnosis, fallback_name, microseconds, recheck, run_limits, tier};
+use super::{
+    Violations, artifact_use, diagnosis, fallback_name, microseconds, recheck, run_limits, tier, timings,
+};
 use crate::{
     diagnosis::Budget,
     ended::Ended,
@@ -193,22 +195,20 @@ pub(crate) fn verified(
         diagnosis: verification.diagnosis.map(diagnosis),
         ..v1::VerifyTransactionResponse::default()
     };
-    let mut timings = v1::Timings {
-        fetch_us: account.coarse_us(microseconds(verification.fetch)),
-        compile_ms: compile_ms.unwrap_or(0),
-        queue_us: account.coarse_us(microseconds(verification.queue)),
-        load_us: 0,
-        run_us: 0,
-        parse_us: account.coarse_us(microseconds(verification.parse)),
-        wall_us: account.coarse_us(microseconds(verification.wall)),
+    let reported = match &verification.ended {
+        Ended::Reported(verified) => Some((verified.read_us, verified.run_us)),
+        Ended::DeadlineExceeded | Ended::SandboxViolation { .. } => None,
     };
+    let times = [verification.fetch, verification.queue, verification.wall];
+    response.timings = Some(v1::Timings {
+        parse_us: account.coarse_us(microseconds(verification.parse)),
+        ..timings(account, times, compile_ms, reported)
+    });
     match verification.ended {
         Ended::Reported(verified) => {
             response.set_outcome(outcome(verified.outcome));
             response.cycles = verified.cycles;
             response.groups = verified.groups.into_iter().map(group_result).collect();
-            (timings.load_us, timings.run_us) =
-                (account.coarse_us(verified.read_us), account.coarse_us(verified.run_us));
         }
         Ended::DeadlineExceeded => response.set_outcome(v1::VerifyOutcome::DeadlineExceeded),
         Ended::SandboxViolation { detail } => {
@@ -216,7 +216,6 @@ pub(crate) fn verified(
             response.detail = detail;
         }
     }
-    response.timings = Some(timings);
     response
 }
 

@@ -12,7 +12,6 @@ use antares_proto::v1;
 const COST_MODEL: &str = "ckb-vm 0.24.15";
 
 /// Versions of this process and of its native code.
-#[must_use]
 pub fn versions() -> v1::EngineVersions {
     v1::EngineVersions {
         server: env!("CARGO_PKG_VERSION").to_owned(),
@@ -27,7 +26,6 @@ pub fn versions() -> v1::EngineVersions {
 }
 
 /// Labels of `antares_build_info`.
-#[must_use]
 pub fn build_facts() -> [(&'static str, String); 6] {
     [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -40,7 +38,6 @@ pub fn build_facts() -> [(&'static str, String); 6] {
 }
 
 /// The caller's quotas.
-#[must_use]
 pub fn quotas(account: &Account) -> v1::TenantQuotas {
     let quota = account.quota();
     v1::TenantQuotas {
@@ -73,7 +70,6 @@ pub fn compile_options(options: v1::ScriptOptions) -> Result<CompileOptions, (&'
 }
 
 /// The generator of native code.
-#[must_use]
 pub fn code_tier(tier: CodeTier) -> v1::CodeTier {
     match tier {
         CodeTier::Baseline => v1::CodeTier::Baseline,
@@ -82,7 +78,6 @@ pub fn code_tier(tier: CodeTier) -> v1::CodeTier {
 }
 
 /// The layers of the workers' sandbox, as both services show them.
-#[must_use]
 pub fn sandbox(layers: &[LayerStatus]) -> Vec<v1::SandboxLayer> {
     let layer = |status: &LayerStatus| v1::SandboxLayer {
         name: status.layer.name().to_owned(),

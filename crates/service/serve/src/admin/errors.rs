@@ -6,7 +6,6 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 /// Converts `status` with all its details.
-#[must_use]
 pub fn operation_error(status: &Status) -> v1::OperationError {
     let details = status.get_error_details();
     let retry = details.retry_info().and_then(|info| info.retry_delay);

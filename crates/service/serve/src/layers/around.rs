@@ -1,20 +1,33 @@
 //! A layer wraps the rest of a call: it sees the request and the response, and may replace the response.
 
-use std::{
-    convert::Infallible,
-    future::ready,
-    task::{Context, Poll},
-};
+use std::{convert::Infallible, future::ready};
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use tonic::{Status, body::Body};
-use tower::{Layer, Service};
+use tower::{Service, service_fn};
 
 use crate::status::Fault;
 
 /// A pending response.
 pub(crate) type Answering = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+/// The rest of a call: the layers further inside, and the services.
+pub(crate) trait Rest:
+    Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+    + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<S> Rest for S where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+        + Clone
+        + Send
+        + 'static
+{
+}
 
 /// Wraps the rest of a call.
 pub(crate) trait Around {
@@ -48,38 +61,10 @@ pub(crate) fn refused(fault: Fault) -> Answering {
     Box::pin(ready(Ok(Status::from(fault).into_http())))
 }
 
-/// The layer of an [`Around`].
-#[derive(Clone, Debug)]
-pub(crate) struct Surround<A>(pub(crate) A);
-
-impl<S, A: Clone> Layer<S> for Surround<A> {
-    type Service = SurroundService<S, A>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        SurroundService { inner, around: self.0.clone() }
-    }
-}
-
-/// A service wrapped in an [`Around`].
-#[derive(Clone, Debug)]
-pub(crate) struct SurroundService<S, A> {
-    inner: S,
-    around: A,
-}
-
-impl<S, A: Around> Service<Request<Body>> for SurroundService<S, A>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Answering;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Answering {
-        self.around.around(request, |request| self.inner.call(request))
-    }
+/// `around` in front of the rest of each call. Everything inside is always ready.
+pub(crate) fn surround(
+    around: impl Around + Clone + Send + 'static,
+    mut rest: impl Rest<Future = Answering>,
+) -> impl Rest<Future = Answering> {
+    service_fn(move |request| around.around(request, |request| rest.call(request)))
 }

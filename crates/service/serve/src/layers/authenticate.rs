@@ -1,19 +1,15 @@
 //! Identifies callers and their tenants, and checks their permissions. Refuses nobody: later layers first
 //! trace, count and log how a stranger's call ends.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
 use antares_config::{AuthRule, CallerRole};
-use http::{Request, Response};
+use http::Request;
 use tonic::body::Body;
-use tower::{Layer, Service, ServiceExt as _};
+use tower::service_fn;
 
 use super::{
-    around::{Answering, Check},
+    around::{Answering, Check, Rest},
     context::{CallContext, Proven},
 };
 use crate::{
@@ -48,54 +44,20 @@ impl Authenticate {
         self.authenticator.set_rules(rules);
     }
 
-    /// The outer layer, where calls wait for their tokens' keys.
-    pub(crate) fn keys_first(&self) -> KeysFirst {
-        KeysFirst(self.authenticator.clone())
-    }
-}
-
-/// The outer layer, for waiting.
-#[derive(Clone, Debug)]
-pub(crate) struct KeysFirst(Arc<Authenticator>);
-
-impl<S> Layer<S> for KeysFirst {
-    type Service = KeysFirstService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        KeysFirstService { inner, authenticator: self.0.clone() }
-    }
-}
-
-/// A service inside it.
-#[derive(Clone, Debug)]
-pub(crate) struct KeysFirstService<S> {
-    inner: S,
-    authenticator: Arc<Authenticator>,
-}
-
-impl<S> Service<Request<Body>> for KeysFirstService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>
-        + Clone
-        + Send
-        + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Answering;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(fetch) = self.authenticator.fetch_for(request.headers()) else {
-            return self.inner.call(request);
-        };
-        let inner = self.inner.clone();
-        Box::pin(async move {
-            fetch.await;
-            inner.oneshot(request).await
+    /// Waits for a token's key that the issuer has just begun to use.
+    pub(crate) fn keys_first<R>(&self, mut rest: R) -> impl Rest<Future = Answering> + use<R>
+    where
+        R: Rest<Future = Answering>,
+    {
+        let authenticator = self.authenticator.clone();
+        service_fn(move |request: Request<Body>| {
+            let Some(fetch) = authenticator.fetch_for(request.headers()) else { return rest.call(request) };
+            let mut rest = rest.clone();
+            let answering: Answering = Box::pin(async move {
+                fetch.await;
+                rest.call(request).await
+            });
+            answering
         })
     }
 }

@@ -61,7 +61,6 @@ pub struct SharedPlaces(Arc<Budget<Identity>>);
 
 impl SharedPlaces {
     /// `most` slots.
-    #[must_use]
     pub fn new(most: u64) -> Self {
         Self(Arc::new(Budget::new(most, most / 2)))
     }

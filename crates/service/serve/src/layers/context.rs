@@ -65,25 +65,21 @@ pub(crate) struct Proven {
 
 impl CallContext {
     /// The context of the call of `request`.
-    #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         request.extensions().get().cloned().unwrap_or_else(Self::outside)
     }
 
     /// For a call outside a server: anonymous and unlimited.
-    #[must_use]
     pub fn outside() -> Self {
         Self::new(Arc::from(OTHER), false, Peer::UNKNOWN)
     }
 
     /// The same from `peer`, an operator if on the loopback network: for tests.
-    #[must_use]
     pub fn from_operators(self, peer: Peer) -> Self {
         Self { peer, proven: Proven { loopback: true, ..self.proven }, ..self }
     }
 
     /// The same with the role that the call needs: for tests.
-    #[must_use]
     pub fn with_role(self) -> Self {
         Self { proven: Proven { role: true, ..self.proven }, ..self }
     }
@@ -115,51 +111,43 @@ impl CallContext {
     }
 
     /// The account of the call.
-    #[must_use]
     pub fn account(&self) -> Account {
         self.account.clone().unwrap_or_else(Account::nobody)
     }
 
     /// The caller's authenticated name, as a header value.
-    #[must_use]
     pub fn who(&self) -> Option<HeaderValue> {
         let who = &self.caller.as_ref().ok()?.as_ref()?.who;
         Some(HeaderValue::from_bytes(who.as_bytes()).unwrap_or(HeaderValue::from_static("?")))
     }
 
     /// The peer of the connection.
-    #[must_use]
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
     /// When the response must have started: the caller's `grpc-timeout`, capped by the server's limit. None
     /// outside a server.
-    #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// Budget for bytes held for the caller. None outside a server.
-    #[must_use]
     pub fn bytes(&self) -> Option<&RequestBytes> {
         self.bytes.as_ref()
     }
 
     /// Whether the caller was authenticated and has the role that the call needs.
-    #[must_use]
     pub fn has_role(&self) -> bool {
         self.proven.role
     }
 
     /// Whether the caller has the admin role, independent of the call.
-    #[must_use]
     pub fn is_admin(&self) -> bool {
         self.proven.admin
     }
 
     /// Whether the caller may act for every tenant.
-    #[must_use]
     pub fn acts_for_all(&self) -> bool {
         self.proven.any_tenant
     }

@@ -2,9 +2,7 @@
 //! what to do then.
 
 use std::{
-    fmt,
-    future::Future,
-    mem,
+    fmt, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -12,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
@@ -126,7 +125,7 @@ impl Call {
                 response
             }
             None => {
-                let stop = Stop::Later(stopping);
+                let stop = Box::pin(stopping.ends());
                 response.map(|inner| Body::new(WatchedBody { inner, call: Some(self), stop }))
             }
         }
@@ -158,23 +157,7 @@ impl Drop for Call {
 struct WatchedBody {
     inner: Body,
     call: Option<Call>,
-    stop: Stop,
-}
-
-/// When to end the call, polled from its first wait on.
-enum Stop {
-    Later(Stopping),
-    Soon(Pin<Box<dyn Future<Output = ()> + Send>>),
-}
-
-impl Stop {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Self::Later(stopping) = self {
-            *self = Self::Soon(Box::pin(stopping.clone().ends()));
-        }
-        let Self::Soon(ends) = self else { return Poll::Pending };
-        ends.as_mut().poll(context)
-    }
+    stop: BoxFuture<'static, ()>,
 }
 
 impl http_body::Body for WatchedBody {
@@ -196,7 +179,7 @@ impl http_body::Body for WatchedBody {
             }
             Poll::Ready(Some(Err(_)) | None) => self.call = None,
             Poll::Pending => {
-                if self.call.is_some() && self.stop.poll(context).is_ready() {
+                if self.call.is_some() && self.stop.as_mut().poll(context).is_ready() {
                     let mut trailers = closing().into_http::<()>().into_parts().0.headers;
                     trailers.remove(CONTENT_TYPE);
                     if let (Some(mut call), Some(code)) = (self.call.take(), code_in(&trailers)) {
