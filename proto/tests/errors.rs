@@ -2,7 +2,7 @@
 //! with, and when. `BLESS=1` writes it. Every reason that the services' code has is one of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -124,15 +124,7 @@ fn the_page_is_what_the_api_says() {
         // Writing to a string does not fail.
         let _ = writeln!(page, "| `{name}` | {code} | {when} | {} |", reason.calls.join(", "));
     }
-    let path = Path::new(ROOT).join("docs/reference/errors.md");
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &page).unwrap();
-    }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    for (at, (kept, now)) in kept.lines().zip(page.lines()).enumerate() {
-        assert_eq!(kept, now, "docs/reference/errors.md:{}; BLESS=1 writes it", at + 1);
-    }
-    assert_eq!(kept.len(), page.len(), "docs/reference/errors.md; BLESS=1 writes it");
+    antares_guests::golden(Path::new(ROOT).join("docs/reference/errors.md"), &page);
 }
 
 /// Reasons with their codes that a file of code has.

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    env, fs,
+    fs,
     path::Path,
 };
 
@@ -280,13 +280,8 @@ fn openapi() -> Value {
 
 #[test]
 fn the_openapi_file_is_made_from_the_proto_files() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
     let made = format!("{}\n", serde_json::to_string_pretty(&openapi()).unwrap());
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &made).unwrap();
-    }
-    let there = fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == made, "{} is another one: BLESS=1 writes it anew", path.display());
+    antares_guests::golden(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"), &made);
 }
 
 /// Each reference leads somewhere, and the words came along.

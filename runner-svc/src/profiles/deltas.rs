@@ -73,11 +73,7 @@ impl Deltas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles::store::ProfileStore;
-
-    fn key(tenant: &str, script: u8) -> ProfileKey {
-        ProfileKey { tenant: tenant.into(), script: Some(Sha256Digest::of(&[script])) }
-    }
+    use crate::profiles::store::{ProfileStore, tests::key};
 
     fn run(cycles: u64) -> RunCycles<'static> {
         RunCycles { samples: None, cycles, native_cycles: 0 }

@@ -206,14 +206,14 @@ impl ProfileStore {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use antares_pool::job::Samples;
     use antares_profile::{Frame, Node, ProfiledProgram, Value};
 
     use super::*;
     use crate::limits::{PROFILE_NODES_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX};
 
-    fn key(tenant: &str, script: u8) -> ProfileKey {
+    pub(in crate::profiles) fn key(tenant: &str, script: u8) -> ProfileKey {
         ProfileKey { tenant: tenant.into(), script: Some(Sha256Digest::of(&[script])) }
     }
 

@@ -11,10 +11,7 @@ use std::{
 };
 
 use antares_pool::worker_path;
-use goldens::{
-    JAVASCRIPT, JAVASCRIPT_FILE, LINES, LINES_FILE, SCRIPTS, SCRIPTS_FILE, answer, assert_goldens, command,
-    examples, goldens, javascript,
-};
+use goldens::{answer, assert_as_published, command, examples, file, goldens, published};
 use tempfile::TempDir;
 
 #[path = "ckb_debugger/goldens.rs"]
@@ -40,8 +37,8 @@ fn assert_ends(output: &Output, status: i32, stdout: &str) {
 }
 
 #[test]
-fn lines_and_statuses_are_those_of_the_published_program() {
-    assert_goldens(&[OURS], LINES, examples().path());
+fn output_and_statuses_are_those_of_the_published_program() {
+    assert_as_published(&[OURS]);
 }
 
 /// Golden files do not contain standard error.
@@ -61,34 +58,22 @@ fn errors_are_reported_in_the_words_of_the_published_program_or_with_the_new_one
     }
 }
 
-#[test]
-fn published_scripts_end_as_in_the_published_program() {
-    assert_goldens(&[OURS], SCRIPTS, examples().path());
-}
-
-#[test]
-fn javascript_is_built_and_run_with_the_same_bytes_and_cycles() {
-    let Some(folder) = javascript() else { return };
-    assert_goldens(&[OURS], JAVASCRIPT, folder.path());
-}
-
 /// Writes the golden files with the published program.
 #[test]
 #[ignore = "writes the golden files, with the program that ANTARES_ORIGINAL names"]
 fn bless() {
     let original = std::env::var("ANTARES_ORIGINAL").unwrap();
-    let write = |file: &str, text: &str, folder: &Path| {
+    for (name, folder) in published() {
+        let text = fs::read_to_string(file(name)).unwrap();
         let head = text.lines().take_while(|line| line.starts_with('#'));
         let mut blessed: String = head.map(|line| format!("{line}\n")).collect();
-        for (command, _) in goldens(text) {
+        for (command, _) in goldens(&text) {
             let space = if command.is_empty() { "" } else { " " };
-            blessed += &format!("${space}{command}\n{}", answer(&[original.as_str()], folder, command));
+            let answer = answer(&[original.as_str()], folder.path(), command);
+            blessed += &format!("${space}{command}\n{answer}");
         }
-        fs::write(file, blessed).unwrap();
-    };
-    write(LINES_FILE, LINES, examples().path());
-    write(SCRIPTS_FILE, SCRIPTS, examples().path());
-    write(JAVASCRIPT_FILE, JAVASCRIPT, javascript().unwrap().path());
+        fs::write(file(name), blessed).unwrap();
+    }
 }
 
 #[test]
@@ -310,19 +295,7 @@ fn coverage_reads_regular_files_and_ends_with_them() {
 /// A program with debug data, built here; `None` without the compiler.
 fn with_debug_data() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    let text = "static int choose(int argument) {\n\
-                  if (argument == 7) {\n\
-                    // Never.\n\
-                    return 9;\n\
-                  }\n\
-                  return 0;\n\
-                }\n\
-                void _start(void) {\n\
-                  register long a0 asm(\"a0\") = choose(1);\n\
-                  register long a7 asm(\"a7\") = 93;\n\
-                  asm volatile(\"ecall\" : : \"r\"(a0), \"r\"(a7));\n\
-                }\n";
-    fs::write(folder.path().join("covered.c"), text).unwrap();
+    fs::write(folder.path().join("covered.c"), include_str!("ckb_debugger/covered.c")).unwrap();
     is_built(folder.path(), "covered").then_some(folder)
 }
 

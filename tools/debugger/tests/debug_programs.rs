@@ -226,20 +226,19 @@ fn mode_gdb_serves_one_gdb_after_another() {
 }
 
 #[test]
-fn mode_gdb_begins_at_the_vm_that_is_asked_for() {
-    let folder = examples();
-    let words = ["--tx-file", "spawn.json", "--vm-id", "1"];
-    let (_program, _lines, said, address) = mode_gdb(folder.path(), &words);
-    assert!(said.contains("Spawn tree: └── 1"), "{said}");
-    let text = gdb_at(folder.path(), &address, "info threads\nbreak main\ncontinue\nbt 1\ncontinue\n");
-    assert_in_order(&text, "VM 1, runs\n#0  main (argc=2\nspawn_callee_strcat.c\nexited normally");
-}
-
-#[test]
-fn mode_gdb_has_a_script_that_fails() {
-    let folder = examples();
-    let (_program, _lines, said, address) = mode_gdb(folder.path(), &["--bin", "out_of_memory"]);
-    assert!(said.contains("Run result: "), "{said}");
-    let text = gdb_at(folder.path(), &address, "continue\n");
-    assert_in_order(&text, "Program received signal");
+fn mode_gdb_begins_at_the_vm_that_is_asked_for_and_has_a_script_that_fails() {
+    for (words, reported, commands, parts) in [
+        (
+            &["--tx-file", "spawn.json", "--vm-id", "1"][..],
+            "Spawn tree: └── 1",
+            "info threads\nbreak main\ncontinue\nbt 1\ncontinue\n",
+            "VM 1, runs\n#0  main (argc=2\nspawn_callee_strcat.c\nexited normally",
+        ),
+        (&["--bin", "out_of_memory"], "Run result: ", "continue\n", "Program received signal"),
+    ] {
+        let folder = examples();
+        let (_program, _lines, said, address) = mode_gdb(folder.path(), words);
+        assert!(said.contains(reported), "{said}");
+        assert_in_order(&gdb_at(folder.path(), &address, commands), parts);
+    }
 }

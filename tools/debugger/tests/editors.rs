@@ -198,17 +198,10 @@ fn an_editor_goes_forward_by_lldb_s_adapter() {
     let configuration = of_guest(&folder, &address);
     adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["spoils", "checks"]));
     assert_eq!(adapter.event("stopped")["reason"], "breakpoint");
-    let (stack, frame) = adapter.stack();
+    let (stack, _) = adapter.stack();
     let spoils = line("spoils");
     assert_eq!(stack[0], format!("store {spoils}"));
     assert!(stack[1].starts_with("fill ") && stack[2].starts_with("script "), "{stack:?}");
-    // The function's arguments, by name.
-    let scopes = adapter.request("scopes", json!({"frameId": frame}));
-    assert_eq!(scopes["scopes"][0]["name"], "Locals");
-    let locals = json!({"variablesReference": scopes["scopes"][0]["variablesReference"]});
-    let locals = adapter.request("variables", locals)["variables"].take();
-    let named = |name: &str| locals.as_array().unwrap().iter().find(|it| it["name"] == name).cloned();
-    assert_eq!(named("at").unwrap()["value"], "0");
     adapter.request("next", json!({"threadId": 1}));
     assert_eq!(adapter.event("stopped")["reason"], "step");
     assert_eq!(adapter.stack().0[0], format!("store {}", spoils + 1));
@@ -304,14 +297,6 @@ fn an_editor_goes_forward_by_gdb_s_machine_interface() {
     gdb.done("-exec-continue");
     let stop = gdb.stopped();
     assert!(stop.contains("reason=\"breakpoint-hit\"") && stop.contains("func=\"store\""), "{stop}");
-    let threads = gdb.done("-thread-info");
-    assert!(threads.contains("current-thread-id=\"1\""), "{threads}");
-    let stack = gdb.done("-stack-list-frames 0 1000");
-    gdb::assert_in_order(&stack, "func=\"store\"\nfunc=\"fill\"\nfunc=\"script\"");
-    let variables = gdb.done("-stack-list-variables 0");
-    gdb::assert_in_order(&variables, "name=\"at\"\nname=\"value\"");
-    let variable = gdb.done("-var-create - * \"at\"");
-    assert!(variable.contains("value=\"0\"") && variable.contains("type=\"u64\""), "{variable}");
     gdb.done("-break-delete 1");
     gdb.done("-exec-continue");
     let stop = gdb.stopped();

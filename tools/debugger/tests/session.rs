@@ -172,18 +172,14 @@ fn a_program_takes_the_place_of_another_one() {
 
 #[test]
 fn errors_stop_where_they_are() {
-    let cases = [
-        ("STORE_INTO_CODE", 0, VmFault::Memory),
-        ("STORE_OUTSIDE", 0, VmFault::Memory),
-        ("LOAD_OUTSIDE", 0, VmFault::Memory),
-        ("STACK_OVERFLOW", 0, VmFault::Memory),
-        ("JUMP_TO_ZERO", 0, VmFault::Memory),
-        ("JUMP_INTO_DATA", 0, VmFault::Memory),
+    let of_memory =
+        "STORE_INTO_CODE STORE_OUTSIDE LOAD_OUTSIDE STACK_OVERFLOW JUMP_TO_ZERO JUMP_INTO_DATA".split(' ');
+    let others = [
         ("NO_INSTRUCTION", 0, VmFault::Instruction),
         ("NO_SUCH_CALL", 0, VmFault::Call),
         ("CHILD_TRAPS", 1, VmFault::Memory),
     ];
-    for (case, vm, fault) in cases {
+    for (case, vm, fault) in of_memory.map(|case| (case, 0, VmFault::Memory)).chain(others) {
         let (mut debuggee, _) = begin(target(failing(case, false).unwrap(), &[]));
         let stop = go(&mut debuggee, Resume::Continue);
         let is_it = |stop: &Stop, reported: bool| matches!(stop, Stop::Failed { fault: of, again, .. } if *of == fault && *again == reported);

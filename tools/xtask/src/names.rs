@@ -70,23 +70,14 @@ mod tests {
     #[test]
     fn names_have_the_words_of_the_field() {
         let count = |path: &str, text: &str| check(&Tree::of(&[(path, text)])).len();
-        for text in [
-            "pub(crate) fn tell_all() {}",
-            "enum Door {",
-            "const LOOK_EVERY: u8 = 1;",
-            "mod note;",
-            "type JailKind = u8;",
-        ] {
+        let wrong =
+            "pub(crate) fn tell_all() {}|enum Door {|const LOOK_EVERY: u8 = 1;|mod note;|type JailKind = u8;";
+        for text in wrong.split('|') {
             assert_eq!(count("a/src/b.rs", text), 1, "{text}");
             assert_eq!(count("a/tests/b.rs", text), 0, "{text}");
         }
-        for text in [
-            "#[test]\nfn whoever_asks_is_told() {}",
-            "// fn tell() {}",
-            "let told = 1;",
-            "fn look_up() {}",
-            "fn notebook() {}",
-        ] {
+        let right = "#[test]\nfn whoever_asks_is_told() {}|// fn tell() {}|let told = 1;|fn look_up() {}|fn notebook() {}";
+        for text in right.split('|') {
             assert_eq!(count("a/src/b.rs", text), 0, "{text}");
         }
     }

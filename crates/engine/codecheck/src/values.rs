@@ -278,11 +278,19 @@ mod tests {
         disassemble(&image::Code { bytes: &bytes, start: 0x1000 }).unwrap()
     }
 
-    /// Content of `rdx` after `code`.
-    fn rdx(code: &[&[u8]]) -> Value {
+    /// Content of `rdx` after `code`; none if it takes too long to find.
+    fn found(code: &[&[u8]]) -> Option<Value> {
         let lines = lines(code);
         let last = lines.instructions.len() - 1;
-        Reader::before(&lines, last).value(Register::RDX, last).unwrap()
+        Reader::before(&lines, last).value(Register::RDX, last)
+    }
+
+    fn rdx(code: &[&[u8]]) -> Value {
+        found(code).unwrap()
+    }
+
+    fn is_opaque(code: &[&[u8]]) -> bool {
+        matches!(rdx(code), Value::Opaque { writer: Some(_), .. })
     }
 
     /// `lea rdx, [rip + 0]`, then `lea rbx` of the same address and of another one.
@@ -316,7 +324,6 @@ mod tests {
     fn a_table_may_be_named_again_for_its_entry() {
         let [named, end] = TABLE_BEFORE;
         assert_eq!(rdx(&[named, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]), Value::Place);
-        let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
         // Another table in rbx, none at all, the same table in rcx, and a changed rbx: inc rbx.
         assert!(is_opaque(&[OTHER_TABLE, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
         assert!(is_opaque(&[end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
@@ -326,7 +333,6 @@ mod tests {
 
     #[test]
     fn what_else_is_added_up_is_no_place() {
-        let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
         assert!(is_opaque(&[TABLE, SUM]));
         assert!(is_opaque(&[TABLE, OTHER_TABLE, ENTRY_OF_RBX, SUM]));
         // mov rsi, [rdx + 2 * rsi]: not a 32-bit distance.
@@ -340,8 +346,6 @@ mod tests {
         assert!(is_opaque(&[TABLE, ENTRY, &[0xe8, 0, 0, 0, 0], SUM]));
         // A sum of sums of sums exceeds the visit limit.
         let sums: Vec<&[u8]> = std::iter::repeat_n(&[0x48, 0x01, 0xd2][..], 40).collect();
-        let lines = lines(&sums);
-        let last = lines.instructions.len() - 1;
-        assert_eq!(Reader::before(&lines, last).value(Register::RDX, last), None);
+        assert_eq!(found(&sums), None);
     }
 }

@@ -258,22 +258,12 @@ mod tests {
     fn calls_of_all_forms_are_as_long_as_they_are() {
         // From the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp),
         // *0x100(rsp), *0x100(,rax,8), *0x100(rip), and *r11 and *(r12) after their prefixes.
-        let calls: [(&[u8], usize); 12] = [
-            (&[0xe8, 0, 0, 0, 0], 5),
-            (&[0xff, 0xd0], 2),
-            (&[0xff, 0x10], 2),
-            (&[0xff, 0x50, 8], 3),
-            (&[0xff, 0x90, 0, 1, 0, 0], 6),
-            (&[0xff, 0x14, 0x24], 3),
-            (&[0xff, 0x54, 0x24, 8], 4),
-            (&[0xff, 0x94, 0x24, 0, 1, 0, 0], 7),
-            (&[0xff, 0x14, 0xc5, 0, 1, 0, 0], 7),
-            (&[0xff, 0x15, 0, 1, 0, 0], 6),
-            (&[0xff, 0xd3], 2),
-            (&[0xff, 0x14, 0x24], 3),
-        ];
-        for (code, bytes) in calls {
-            assert_eq!(call_bytes(code), Some(bytes), "{code:x?}");
+        let calls = "e800000000 ffd0 ff10 ff5008 ff9000010000 ff1424 ff542408 ff942400010000 \
+                     ff14c500010000 ff1500010000 ffd3 ff1424";
+        for call in calls.split(' ') {
+            let byte = |at| u8::from_str_radix(&call[at..at + 2], 16).unwrap();
+            let code: Vec<_> = (0..call.len()).step_by(2).map(byte).collect();
+            assert_eq!(call_bytes(&code), Some(code.len()), "{call}");
         }
         // jmp *rax, inc rax, nop, and truncated calls.
         for code in [&[0xff, 0xe0][..], &[0xff, 0xc0], &[0x90], &[0xff], &[0xff, 0x14], &[]] {

@@ -131,6 +131,13 @@ mod tests {
 
     use super::*;
 
+    /// The module of this text.
+    pub(super) fn parsed<'c>(context: &'c Context, code: &str) -> Module<'c> {
+        let code = format!("{code}\0");
+        let text = MemoryBuffer::create_from_memory_range_copy(code.as_bytes(), "code");
+        context.create_module_from_ir(text).unwrap()
+    }
+
     /// Reverses all instructions except the terminator.
     fn reversed<'c>(block: BasicBlock<'c>) -> Option<Vec<InstructionValue<'c>>> {
         let mut all = scheduled(block);
@@ -143,9 +150,7 @@ mod tests {
     /// The number of blocks that keep their order, and the resulting module.
     fn after(scheduler: Scheduler, code: &str) -> (u64, String) {
         let context = Context::create();
-        let code = format!("{code}\0");
-        let text = MemoryBuffer::create_from_memory_range_copy(code.as_bytes(), "code");
-        let module = context.create_module_from_ir(text).unwrap();
+        let module = parsed(&context, code);
         let refused = run_by(scheduler, &module);
         module.verify().unwrap();
         (refused, module.print_to_string().to_string())

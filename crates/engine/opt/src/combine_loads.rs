@@ -94,7 +94,7 @@ mod tests {
     const BASE: Value = Value(0);
 
     fn byte(offset: i64) -> Op {
-        Op::Load { width: Width::Byte, is_signed: false, base: BASE, offset }
+        load(Width::Byte, offset)
     }
 
     fn load(width: Width, offset: i64) -> Op {

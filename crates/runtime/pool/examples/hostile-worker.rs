@@ -305,67 +305,44 @@ fn behave(name: &str) -> String {
         "panic" => panic!("out of bounds, says the machine"),
         "abort" => std::process::abort(),
         "exit" => call(libc::SYS_exit_group, [3, 0, 0, 0, 0, 0]),
-        "fill-memory-files" => fill_memory_files(),
-        "take-memory-files" => take_memory_files(),
+        "fill-memory-files" => {
+            // SAFETY: numbers that this process does not use from now on.
+            (0..64).for_each(|number| _ = unsafe { libc::close(number) });
+            // The kernel rejects lengths beyond the limit.
+            memory_files(|file| {
+                (0..40).rev().fold(0, |length, bit| {
+                    // SAFETY: numbers.
+                    let is_longer = unsafe { libc::ftruncate(file, length + (1 << bit)) } == 0;
+                    length + if is_longer { 1 << bit } else { 0 }
+                })
+            })
+        }
+        // With resident pages.
+        "take-memory-files" => memory_files(|file| {
+            let mut end = 0;
+            // SAFETY: numbers.
+            while unsafe { libc::fallocate(file, 0, end, 1 << 20) } == 0 {
+                end += 1 << 20;
+            }
+            end
+        }),
         "allocate" => {
             let bytes = vec![1_u8; 100 << 30];
             format!("ok {}", bytes[99 << 30])
         }
         "segv" | "ill" | "fpe" | "bus" => fault(name),
-        "socket-blocked"
-        | "socket-ignored"
-        | "socket-handled"
-        | "socket-without-stack"
-        | "socket-after-spoiling" => evade(name),
+        name if name.starts_with("socket-") => evade(name),
         other => panic!("there is no attempt {other}"),
     }
 }
 
-/// Replaces all descriptors by memory files of maximum size; returns their total MiB.
-fn fill_memory_files() -> String {
-    // SAFETY: numbers that this process does not use from now on, and calls that access no memory except
-    // `name`.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        (0..64).for_each(|number| _ = libc::close(number));
-        let mut bytes = 0_i64;
-        loop {
-            let file = libc::memfd_create(c"full".as_ptr(), 0);
-            if file < 0 {
-                break;
-            }
-            // The kernel rejects lengths beyond the limit.
-            let largest = (0..40).rev().scan(0_i64, |length, bit| {
-                if libc::ftruncate(file, *length + (1 << bit)) == 0 {
-                    *length += 1 << bit;
-                }
-                Some(*length)
-            });
-            bytes += largest.last().unwrap_or(0);
-        }
-        format!("ok {}", bytes >> 20)
-    }
-}
-
-/// Creates memory files of maximum size with resident pages; returns their total MiB.
-fn take_memory_files() -> String {
-    let mut bytes = 0_i64;
-    // SAFETY: numbers, and a name that stays alive; existing descriptors remain open.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        loop {
-            let file = libc::memfd_create(c"full".as_ptr(), 0);
-            if file < 0 {
-                break;
-            }
-            let mut end = 0;
-            while libc::fallocate(file, 0, end, 1 << 20) == 0 {
-                end += 1 << 20;
-            }
-            bytes += end;
-        }
-    }
-    format!("ok {}", bytes >> 20)
+/// Creates memory files until there are no more; returns the MiB that `fill` gives them.
+fn memory_files(fill: impl Fn(i32) -> i64) -> String {
+    // SAFETY: numbers.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // SAFETY: the name stays alive.
+    let files = std::iter::repeat_with(|| unsafe { libc::memfd_create(c"full".as_ptr(), 0) });
+    format!("ok {}", files.take_while(|file| *file >= 0).map(fill).sum::<i64>() >> 20)
 }
 
 /// Loads the job's library after the kernel stopped sealing.

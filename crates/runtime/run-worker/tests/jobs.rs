@@ -1,19 +1,21 @@
 //! A pool of run workers, and jobs for them in the interpreter.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig,
-    job::{BatchJob, RunJob, Tier, TransactionForm, VerifyJob},
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{BatchJob, RunJob, RunReport, Tier, TransactionForm, VerifyJob},
 };
 
-pub(crate) fn config() -> PoolConfig {
-    PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)
-}
+/// Longer than any job takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn pool() -> Pool {
-    Pool::start(config()).unwrap()
+    Pool::start(PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)).unwrap()
 }
 
 fn options() -> CompileOptions {
@@ -30,6 +32,15 @@ pub(crate) fn run(args: &[&[u8]]) -> RunJob {
         debug_bytes_max: 1 << 20,
         sample_cycles: 0,
         sample_salt: 0,
+    }
+}
+
+/// The report of a run without native code.
+#[track_caller]
+pub(crate) fn report(pool: &Pool, job: &RunJob, elf: &Sealed) -> RunReport {
+    match pool.run(job, elf, None, Instant::now() + PATIENCE).unwrap() {
+        Verdict::Done(report) => report,
+        other => panic!("{other:?}"),
     }
 }
 

@@ -3,19 +3,41 @@
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
+    thread,
+    time::Instant,
 };
 
 use antares_pool::Pool;
 
-/// Children of the zygote of `pool` that are in the run stage; excludes the spare child.
-pub(crate) fn workers(pool: &Pool) -> Vec<u32> {
+use crate::jobs::PATIENCE;
+
+/// Living children of the zygote of `pool` with `filters` filters: 1 is the zygote's own, which the spare child
+/// has, 3 is the run stage.
+pub(crate) fn workers(pool: &Pool, filters: u32) -> Vec<u32> {
     let zygote = pool.stats().zygote_pid.unwrap();
-    let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
-    let is_running = |number: &u32| {
+    let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
+    let has = |number: &u32| {
         let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
-        status.contains("Seccomp_filters:\t3")
+        status.contains(&format!("Seccomp_filters:\t{filters}\n")) && !status.contains("State:\tZ")
     };
-    numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(is_running).collect()
+    numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(has).collect()
+}
+
+/// Waits until process `number` has `canary` nowhere: a report arrives before the wiping. Returns whether reading
+/// is permitted.
+pub(crate) fn forgets(number: u32, canary: &[u8]) -> bool {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match find(number, canary, "rw") {
+            None => {
+                println!("skipped: the memory of other processes may not be read here");
+                return false;
+            }
+            Some(places) if places.is_empty() => return true,
+            Some(places) => assert!(Instant::now() < until, "found at {places:x?}"),
+        }
+        thread::yield_now();
+    }
 }
 
 /// Addresses of `canary` in the memory of process `number` with `access` (`rw`). `None` if reading is not

@@ -7,25 +7,22 @@ use std::{
 };
 
 use antares_pool::{
-    Pool, Verdict,
+    Pool,
     job::{RunJob, RunOutcome},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    jobs::{self, pool},
+    jobs::{self, PATIENCE, pool, report},
+    memory::workers,
     short::{EXIT, FIRST_BYTE, elf},
 };
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a script of `tenant`; a new tenant has no worker yet.
 #[track_caller]
 fn run(pool: &Pool, tenant: &str) {
     let job = RunJob { debug_bytes_max: 0, ..jobs::run(&[b"*"]) };
-    let elf = elf(&[&FIRST_BYTE, &EXIT]);
-    let verdict = pool.of_tenant(tenant).run(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
-    let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
+    let report = report(&pool.of_tenant(tenant), &job, &elf(&[&FIRST_BYTE, &EXIT]));
     assert_eq!(report.outcome, RunOutcome::Exit(42));
 }
 
@@ -33,22 +30,12 @@ fn zygote(pool: &Pool) -> u32 {
     pool.stats().zygote_pid.unwrap()
 }
 
-/// Children of the zygote with `filters` filters: 1 is the zygote's own, 3 is the run stage.
-fn with_filters(zygote: u32, filters: u32) -> BTreeSet<u32> {
-    let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
-    let has = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.contains(&format!("Seccomp_filters:\t{filters}\n")) && !status.contains("State:\tZ")
-    };
-    children.split_whitespace().map(|number| number.parse().unwrap()).filter(has).collect()
-}
-
 /// The spare child.
 #[track_caller]
 fn spare(pool: &Pool) -> u32 {
     let until = Instant::now() + PATIENCE;
     loop {
-        if let [spare] = with_filters(zygote(pool), 1).into_iter().collect::<Vec<_>>()[..] {
+        if let [spare] = workers(pool, 1)[..] {
             return spare;
         }
         assert!(Instant::now() < until, "no child waits");
@@ -69,7 +56,7 @@ fn the_child_that_waits_takes_the_next_job_that_has_no_worker() {
         let waiting = spare(&pool);
         // It may still be warming up, but it receives the job.
         run(&pool, tenant);
-        assert!(with_filters(zygote(&pool), 3).contains(&waiting), "{tenant}");
+        assert!(workers(&pool, 3).contains(&waiting), "{tenant}");
         assert!(seen.insert(waiting));
         // The tenant's worker is idle and takes this job: the next spare keeps waiting.
         let waiting = spare(&pool);

@@ -1,22 +1,10 @@
 //! Golden tests of the defaults and of the errors for numbers out of range; `BLESS=1` writes both files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::{env, fmt::Write as _, fs, net::SocketAddr, path::Path};
+use std::{fmt::Write as _, net::SocketAddr, path::Path};
 
 use antares_config::{ConfigError, ConfigFile, Role};
-
-#[track_caller]
-fn check_golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, text).unwrap();
-    }
-    let golden = fs::read_to_string(&path).unwrap();
-    for (at, (kept, now)) in golden.lines().zip(text.lines()).enumerate() {
-        assert_eq!(kept, now, "{name}:{}; BLESS=1 writes it", at + 1);
-    }
-    assert_eq!(golden.len(), text.len(), "{name}; BLESS=1 writes it");
-}
+use antares_guests::golden;
 
 /// The defaults as `--print-config` prints them, without the number of CPUs.
 fn printed() -> String {
@@ -30,7 +18,7 @@ fn printed() -> String {
 
 #[test]
 fn what_is_printed_is_as_before_and_reads_back() {
-    check_golden("defaults.toml", &printed());
+    golden("tests/defaults.toml", &printed());
     let printed = ConfigFile::default().print().unwrap();
     assert_eq!(printed.parse::<ConfigFile>().unwrap(), ConfigFile::default());
 }
@@ -58,7 +46,7 @@ fn each_number_has_its_range() {
             };
         }
     }
-    check_golden("ranges.txt", &reported);
+    golden("tests/ranges.txt", &reported);
 }
 
 #[test]

@@ -180,6 +180,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::tests::jose_vectors::jwt;
 
     const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
@@ -208,17 +209,11 @@ mod tests {
     async fn what_is_no_answer_leaves_the_last_keys_in_force_for_a_while() {
         let (url, answer) = issuer();
         let source = KeySource::Uri { url: url.clone(), ca: None, age_max: Duration::from_secs(3_600) };
-        let jwt = Jwt {
-            keys: source.clone(),
-            issuer: "i".to_owned(),
-            audiences: vec!["a".to_owned()],
-            leeway: Duration::ZERO,
-        };
         let (metrics, stored) = (Metrics::new(), Arc::new(Lock::new(Vec::new())));
         let store = stored.clone();
         let mut follower = Follower {
+            reader: Reader::new(&jwt(source.clone()), &metrics),
             source,
-            reader: Reader::new(&jwt, &metrics),
             good_since: None,
             reloads: reload::counters(&metrics),
             store: Box::new(move |set| store.lock().unwrap().push(set.map(|set| set.len()))),

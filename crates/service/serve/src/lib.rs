@@ -46,7 +46,7 @@ mod tasks;
 mod telemetry;
 #[cfg(test)]
 mod tests {
-    mod jose_vectors;
+    pub(crate) mod jose_vectors;
     mod providers;
 }
 mod transport;

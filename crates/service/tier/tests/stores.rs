@@ -46,18 +46,15 @@ async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
     let cut = Response { status: 200, is_cut: true, ..Response::default() };
     for (response, kind) in [
         ((403, code("AccessDenied")).into(), FailureKind::Refused),
-        ((400, code("ExpiredToken")).into(), FailureKind::Refused),
         ((401, String::new()).into(), FailureKind::Refused),
         ((403, code("RequestTimeTooSkewed")).into(), FailureKind::ClockSkew),
         ((301, code("PermanentRedirect")).into(), FailureKind::OtherRegion),
-        ((400, code("AuthorizationHeaderMalformed")).into(), FailureKind::OtherRegion),
         (elsewhere, FailureKind::Other),
         ((404, code("NoSuchBucket")).into(), FailureKind::NoBucket),
         ((404, page()).into(), FailureKind::NoStore),
         ((200, page()).into(), FailureKind::NoStore),
         ((503, code("SlowDown")).into(), FailureKind::Throttled),
         ((503, String::new()).into(), FailureKind::ServerError),
-        ((500, code("InternalError")).into(), FailureKind::ServerError),
         ((507, String::new()).into(), FailureKind::Full),
         (cut, FailureKind::Unreachable),
     ] {

@@ -10,15 +10,19 @@ use antares_abi::Sha256Digest;
 use antares_guests::{debugger_examples, js_vm, published_scripts};
 use tempfile::TempDir;
 
-/// Output of the published program.
-pub(crate) const LINES: &str = include_str!("lines.txt");
-pub(crate) const LINES_FILE: &str = "tests/ckb_debugger/lines.txt";
-/// The same for scripts in published crates, each as the lock of a generated transaction.
-pub(crate) const SCRIPTS: &str = include_str!("scripts.txt");
-pub(crate) const SCRIPTS_FILE: &str = "tests/ckb_debugger/scripts.txt";
-/// The same for builds and runs of JavaScript, with ckb-js-vm.
-pub(crate) const JAVASCRIPT: &str = include_str!("javascript.txt");
-pub(crate) const JAVASCRIPT_FILE: &str = "tests/ckb_debugger/javascript.txt";
+/// Files of commands with the output of the published program, and their folders. The scripts are those of
+/// published crates, each as the lock of a generated transaction; JavaScript is built and run with ckb-js-vm.
+pub(crate) fn published() -> Vec<(&'static str, TempDir)> {
+    let files = [("lines", Some(examples())), ("scripts", Some(examples())), ("javascript", javascript())];
+    files.into_iter().filter_map(|(name, folder)| Some((name, folder?))).collect()
+}
+
+/// The file of this name.
+pub(crate) fn file(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name).with_extension("txt")
+}
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ckb_debugger");
 
 /// The examples of the published program, in a writable folder.
 pub(crate) fn examples() -> TempDir {
@@ -98,25 +102,27 @@ pub(crate) fn goldens(text: &str) -> Vec<(&str, String)> {
     goldens
 }
 
-#[track_caller]
-pub(crate) fn assert_goldens(program: &[&str], text: &str, folder: &Path) {
-    let goldens = goldens(text);
-    assert!(!goldens.is_empty());
-    let differing = goldens.iter().filter_map(|(command, expected)| {
-        let found = answer(program, folder, command);
-        (found != *expected).then(|| format!("$ {command}\nexpected:\n{expected}found:\n{found}"))
-    });
-    let wrong: Vec<_> = differing.collect();
-    assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), goldens.len(), wrong.join("\n"));
+/// Asserts that `program` answers as the published one.
+pub(crate) fn assert_as_published(program: &[&str]) {
+    for (name, folder) in published() {
+        let text = fs::read_to_string(file(name)).unwrap();
+        let goldens = goldens(&text);
+        assert!(!goldens.is_empty());
+        let differing = goldens.iter().filter_map(|(command, expected)| {
+            let found = answer(program, folder.path(), command);
+            (found != *expected).then(|| format!("$ {command}\nexpected:\n{expected}found:\n{found}"))
+        });
+        let wrong: Vec<_> = differing.collect();
+        assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), goldens.len(), wrong.join("\n"));
+    }
 }
 
 /// The folder for building JavaScript.
-pub(crate) fn javascript() -> Option<TempDir> {
+fn javascript() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();
     for name in ["hello.js", "fails.js", "script.js"] {
-        let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ckb_debugger")).join(name);
-        fs::copy(from, folder.path().join(name)).unwrap();
+        fs::copy(Path::new(FOLDER).join(name), folder.path().join(name)).unwrap();
     }
     fs::create_dir(folder.path().join("out")).unwrap();
     Some(folder)

@@ -94,9 +94,9 @@ impl<'c> ControlFlow<'c> {
 
 #[cfg(test)]
 mod tests {
-    use inkwell::{context::Context, memory_buffer::MemoryBuffer};
+    use inkwell::context::Context;
 
-    use super::*;
+    use super::{super::tests::parsed, *};
 
     /// A loop of `outer`, `inner` and `latch`, which contains the loop `inner`; then `alone`, a loop of three
     /// instructions.
@@ -107,12 +107,11 @@ mod tests {
         latch:\n br i1 %c, label %outer, label %between\n\
         between:\n br label %alone\n\
         alone:\n %y = add i64 1, 2\n %z = add i64 1, 2\n br i1 %c, label %alone, label %end\n\
-        end:\n ret void\n}\n\0";
+        end:\n ret void\n}\n";
 
     fn alignment(name: &str) -> usize {
         let context = Context::create();
-        let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
-        let module = context.create_module_from_ir(text).unwrap();
+        let module = parsed(&context, CODE);
         let function = module.get_function("f").unwrap();
         let block = function.get_basic_block_iter().find(|it| it.get_name().to_str() == Ok(name)).unwrap();
         ControlFlow::of(function).sibling_loops(block)

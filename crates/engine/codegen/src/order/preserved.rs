@@ -89,9 +89,9 @@ fn moved<'c>(instruction: InstructionValue<'c>) -> Option<(PointerValue<'c>, i64
 
 #[cfg(test)]
 mod tests {
-    use inkwell::{context::Context, memory_buffer::MemoryBuffer};
+    use inkwell::context::Context;
 
-    use super::*;
+    use super::{super::tests::parsed, *};
 
     const CODE: &str = "declare void @g()\n\
         define i64 @f(ptr %p, ptr %q) {\n\
@@ -106,19 +106,25 @@ mod tests {
         %v = load i64, ptr %p\n\
         call void @g()\n\
         %w = add i64 %z, 1\n\
-        ret i64 %w\n}\n\0";
+        ret i64 %w\n}\n";
 
-    /// Whether the code stays equivalent if the instruction at `from` moves to `to`.
-    fn may_move(from: usize, to: usize) -> bool {
+    /// Whether the code stays equivalent after a change of its instructions.
+    fn may_be(change: impl FnOnce(&mut Vec<InstructionValue>)) -> bool {
         let context = Context::create();
-        let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
-        let module = context.create_module_from_ir(text).unwrap();
+        let module = parsed(&context, CODE);
         let block = module.get_function("f").unwrap().get_first_basic_block().unwrap();
         let before: Vec<InstructionValue> = block.get_instructions().collect();
         let mut after = before.clone();
-        let moved = after.remove(from);
-        after.insert(to, moved);
+        change(&mut after);
         does_the_same(&before, &after)
+    }
+
+    /// The same for a move from one place to another.
+    fn may_move(from: usize, to: usize) -> bool {
+        may_be(|code| {
+            let moved = code.remove(from);
+            code.insert(to, moved);
+        })
     }
 
     #[test]
@@ -144,14 +150,6 @@ mod tests {
 
     #[test]
     fn no_instruction_is_lost_or_doubled() {
-        let context = Context::create();
-        let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
-        let module = context.create_module_from_ir(text).unwrap();
-        let block = module.get_function("f").unwrap().get_first_basic_block().unwrap();
-        let before: Vec<InstructionValue> = block.get_instructions().collect();
-        let mut doubled = before.clone();
-        doubled[3] = doubled[0];
-        assert!(does_the_same(&before, &before) && !does_the_same(&before, &doubled));
-        assert!(!does_the_same(&before, &before[1..]));
+        assert!(may_be(|_| {}) && !may_be(|code| code[3] = code[0]) && !may_be(|code| _ = code.remove(0)));
     }
 }

@@ -132,11 +132,9 @@ fn skip(group: &mut GroupReport) {
         (VerifyOutcome::NotRun, None, 0, 0);
 }
 
-/// Changes the report without its groups.
-fn verified_and(change: impl FnOnce(&mut VerifyReport)) -> VerifyReport {
-    let mut report = verified(|_| {});
-    change(&mut report);
-    report
+/// A true report of a verification.
+fn truth() -> VerifyReport {
+    verified(|_| {})
 }
 
 /// Samples of the program with this digest.
@@ -248,10 +246,7 @@ pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
 pub(crate) const PROFILES: &[Row<ProfileReport>] = &[
     ("native", || profiled(natively(|_| {}), Vec::new())),
     ("cycles-max", || profiled(took(u64::MAX), Vec::new())),
-    ("verified", || ProfileReport {
-        report: ProfiledReport::Verify(verified(|_| {})),
-        ..profiled(run(), Vec::new())
-    }),
+    ("verified", || ProfileReport { report: ProfiledReport::Verify(truth()), ..profiled(run(), Vec::new()) }),
     ("long", || profiled(run(), vec![0; PROFILE_BYTES_MAX + 1])),
 ];
 
@@ -271,7 +266,7 @@ fn diagnosed(evidence: Vec<u8>, reported: String) -> DiagnosisReport {
 
 /// Invalid reports of any kind, as answers to a run.
 pub(crate) const NOISE: &[Row<Said<RunWorkerReport>>] = &[
-    ("as-verification", || Said::Report(RunWorkerReport::Verify(verified(|_| {})))),
+    ("as-verification", || Said::Report(RunWorkerReport::Verify(truth()))),
     ("as-batch", || Said::Report(RunWorkerReport::Batch(BatchReport { runs: u64::MAX }))),
     ("as-profile", || Said::Report(RunWorkerReport::Profile(profiled(run(), Vec::new())))),
     ("as-diagnosis", || Said::Report(RunWorkerReport::Diagnose(diagnosed(Vec::new(), String::new())))),
@@ -350,7 +345,7 @@ pub(crate) fn answer(job: &RunWorkerJob, lie: Option<&str>) -> Result<Said<RunWo
     let Some(name) = lie else {
         return Ok(Said::Report(match job {
             RunWorkerJob::Run(_) => Run(run()),
-            RunWorkerJob::Verify(_) => Verify(verified(|_| {})),
+            RunWorkerJob::Verify(_) => Verify(truth()),
             RunWorkerJob::Batch(job) => Batch(BatchReport { runs: job.inputs.len() as u64 }),
             RunWorkerJob::Profile(_) => Profile(profiled(run(), Vec::new())),
             RunWorkerJob::Diagnose(_) => Diagnose(diagnosed(Vec::new(), String::new())),

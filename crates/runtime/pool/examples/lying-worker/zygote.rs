@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
-    fs::{self, File},
+    fs,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     process::{Child, Command},
@@ -17,7 +17,7 @@ use rustix::{
 };
 
 use crate::{
-    wire::{self, End, NEWS_BYTES_MAX, News, SPAWN_BYTES_MAX, Spawn},
+    wire::{self, NEWS_BYTES_MAX, News, SPAWN_BYTES_MAX, Spawn},
     worker,
 };
 
@@ -49,41 +49,17 @@ fn send_lie(socket: BorrowedFd<'_>, lie: &str, ticket: u64, mut child: Child) {
         wire::send(socket, &news, &handles).unwrap();
     };
     let spawned = News::Spawned { ticket };
-    let ended = News::Ended { ticket, end: End::Exit(0) };
-    let not_spawned = || News::NotSpawned { ticket, detail: String::new() };
     let bytes = |bytes: &[u8]| {
         send(socket, bytes, SendFlags::NOSIGNAL).unwrap();
     };
     match lie {
-        "zygote-s-pid" => say(spawned, &[&handle(getpid())]),
         "supervisor-s-pid" => say(spawned, &[&handle(getppid().unwrap())]),
-        "somebody-else-s-pid" => say(spawned, &[&handle(Pid::INIT)]),
-        "no-pid" => say(spawned, &[&File::open("/dev/null").unwrap().into()]),
-        "no-handle" => say(spawned, &[]),
-        "two-handles" => say(spawned, &[&own, &own]),
         "dead-pid-twice" => {
             child.kill().unwrap();
             child.wait().unwrap();
             say(spawned.clone(), &[&own]);
             say(spawned, &[&own]);
         }
-        "other-ticket" => say(News::Spawned { ticket: ticket + 1 }, &[&own]),
-        "ticket-before" => say(News::Spawned { ticket: 0 }, &[&own]),
-        "doubled" => (0..2).for_each(|_| say(spawned.clone(), &[&own])),
-        "out-of-order" => {
-            say(ended, &[]);
-            say(spawned, &[&own]);
-        }
-        "ended-and-lives" => {
-            say(spawned, &[&own]);
-            say(ended, &[]);
-        }
-        "both" => {
-            say(spawned, &[&own]);
-            say(not_spawned(), &[]);
-        }
-        "not-spawned-with-handle" => say(not_spawned(), &[&own]),
-        "ready-again" => say(News::Ready { layers: Vec::new() }, &[]),
         "failed-later" => say(News::Failed { detail: "no".repeat(1000) }, &[]),
         "garbage" => bytes(&[0xff; 64]),
         "cut" => bytes(&[2]),

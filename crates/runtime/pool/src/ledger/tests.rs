@@ -27,16 +27,31 @@ fn kind(script: u8) -> Kind {
     Kind { tenant: "".into(), work }
 }
 
+/// The worker with this ticket, which is of `kind`.
+fn connected(ledger: &Ledger, ticket: u64, kind: Kind) -> Warm {
+    let channel = Arc::new(Channel::create().unwrap().0);
+    ledger.connect(ticket, &channel);
+    Warm { ticket, turn: FIRST_TURN, channel, kind, debug_bytes_max: 0, runs: 0, busy: Duration::ZERO }
+}
+
+/// The worker that rests after a job of the first kind, for another one.
+#[track_caller]
+fn wake(ledger: &Ledger) -> Warm {
+    match ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() {
+        Admission::Warm(warm) => warm,
+        Admission::Fresh { .. } => panic!("a fresh one"),
+    }
+}
+
 /// Takes a slot for a job of `kind`, and becomes idle afterwards.
 fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Channel>) {
     let Admission::Fresh { ticket, .. } = ledger.admit(Some(&kind), 0, &Instant::now().into()).unwrap()
     else {
         panic!("nobody rests")
     };
-    let channel = Arc::new(Channel::create().unwrap().0);
-    ledger.connect(ticket, &channel);
-    let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
-    ledger.idle(Warm { ticket, turn, channel: channel.clone(), kind, debug_bytes_max, runs, busy });
+    let warm = connected(ledger, ticket, kind);
+    let channel = warm.channel.clone();
+    ledger.idle(warm);
     (ticket, channel)
 }
 
@@ -45,9 +60,7 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     let ledger = ledger();
     let (ticket, channel) = work_and_rest(&ledger, kind(1));
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (0, 1));
-    let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
-        panic!("a fresh one")
-    };
+    let warm = wake(&ledger);
     assert_eq!((warm.ticket, warm.turn, ledger.stats().reused_total), (ticket, 1, 1));
     assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
     // Cancelling an ended job does not affect the next one.
@@ -65,9 +78,7 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
 fn who_was_taken_back_does_not_rest() {
     let ledger = ledger();
     let (ticket, _) = work_and_rest(&ledger, kind(1));
-    let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
-        panic!("a fresh one")
-    };
+    let warm = wake(&ledger);
     ledger.recall(&[(ticket, 1)]);
     ledger.idle(warm);
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
@@ -119,9 +130,7 @@ fn a_lost_zygote_takes_its_children_along() {
 fn a_renewed_zygote_s_workers_finish_and_do_nothing_else() {
     let ledger = ledger();
     let (resting, _) = work_and_rest(&ledger, kind(1));
-    let Admission::Warm(working) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
-        panic!("a fresh one")
-    };
+    let working = wake(&ledger);
     assert_eq!(working.ticket, resting);
     ledger.link(link(2));
     assert!(!ledger.state().entries[&working.ticket].condemned && !ledger.is_idle(1));
@@ -156,12 +165,8 @@ fn who_has_no_zygote_for_long_is_deserted() {
     assert!(ledger.is_deserted(Duration::ZERO) && !ledger.is_deserted(Duration::from_secs(3_600)));
     ledger.link(link(2));
     assert!(!ledger.is_deserted(Duration::ZERO));
-}
-
-#[test]
-fn who_has_no_zygote_for_long_is_refused_before_the_deadline() {
-    let ledger = ledger();
-    ledger.unlink(1);
+    // It is refused before the deadline.
+    ledger.unlink(2);
     ledger.state().deserted_since = Instant::now().checked_sub(DESERTED_WAIT_MAX);
     let until = Until::from(Instant::now() + Duration::from_secs(60));
     assert!(matches!(ledger.admit(None, 0, &until), Err(PoolError::ZygoteLost)));
@@ -197,10 +202,7 @@ impl Model {
         match self.ledger.admit(Some(&kind), 0, &Instant::now().into()) {
             Ok(Admission::Fresh { ticket, link }) => {
                 assert_eq!(link.number, self.zygote, "only the zygote that is there makes workers");
-                let channel = Arc::new(Channel::create().unwrap().0);
-                self.ledger.connect(ticket, &channel);
-                let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
-                self.at_work.push(Warm { ticket, turn, channel, kind, debug_bytes_max, runs, busy });
+                self.at_work.push(connected(&self.ledger, ticket, kind));
                 self.living.push(ticket);
             }
             Ok(Admission::Warm(warm)) => {

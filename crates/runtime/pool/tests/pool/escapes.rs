@@ -79,13 +79,6 @@ fn other_layers_hold_without_the_last_filter() {
     }
     // The load stage permits memory files.
     assert!(is_ok(&attempt(&pool, "load", "open-elf", &[])));
-    // PR_SET_MDWE or the filter: memory never becomes executable.
-    let verdict = attempt(&pool, "load", "protect-executable", &[]);
-    assert!(is_violation(&verdict), "{verdict:?}");
-    // The effect of the last filter is visible.
-    let getpid = libc::SYS_getpid.cast_unsigned();
-    assert!(matches!(attempt(&pool, "load", "syscall", &[getpid]), Verdict::Done(_)));
-    assert!(is_violation(&attempt(&pool, "run", "syscall", &[getpid])));
 }
 
 #[test]

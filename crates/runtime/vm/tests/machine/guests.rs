@@ -41,41 +41,27 @@ pub(crate) fn guest(source: &str) -> Bytes {
     Bytes::from(build(&source, &flags, &["-static", &format!("-Ttext={ENTRY:#x}")]))
 }
 
-/// The header of a test library.
-#[derive(Clone, Debug)]
-pub(crate) struct Header {
-    pub(crate) magic: [u8; 8],
-    pub(crate) abi_version: u32,
-    pub(crate) vm_version: u32,
-    pub(crate) isa: u32,
-    pub(crate) table_length: u32,
-    pub(crate) table_base: u64,
-    pub(crate) table_offset: &'static str,
-    pub(crate) directory_length: u32,
-    pub(crate) directory_offset: &'static str,
-    pub(crate) symbol: &'static str,
-}
+/// A library's header, and its table with one thunk. Each name in braces stands for a field.
+const TABLE: &str = "
+    .section .rodata
+    .p2align 3
+    .globl {symbol}
+    {symbol}:
+    header:
+    .byte {magic}
+    .long {abi_version}, {vm_version}, {isa}, {directory_length}, 0, {table_length}
+    .quad {table_base}, {table_offset}, {directory_offset}
+    table:
+    .zero 64
+    .long thunk - table
+    .zero 60
+    directory:
+    .short 1
+";
 
-impl Default for Header {
-    fn default() -> Self {
-        Self {
-            magic: LIBRARY_MAGIC,
-            abi_version: ABI_VERSION,
-            vm_version: 2,
-            isa: 3,
-            table_length: 32,
-            table_base: ENTRY,
-            table_offset: "table - header",
-            directory_length: 1,
-            directory_offset: "directory - header",
-            symbol: LIBRARY_SYMBOL,
-        }
-    }
-}
-
-/// A shared object with `header` and one thunk, `code`, for the first entry of the table.
+/// A shared object with one thunk, `code`, for the first entry of the table, and a header with these changes.
 #[track_caller]
-pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
+pub(crate) fn library_bytes(changes: &[(&str, &str)], code: &str) -> Vec<u8> {
     let offset = |field: usize| STATE_OFFSET + field;
     let host = |field: usize| HOST_TABLE_OFFSET + field;
     let constants = [
@@ -89,34 +75,30 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         ("METER", host(std::mem::offset_of!(HostTable, meter))),
     ];
     let constants: String = constants.iter().map(|(name, value)| format!(".set {name}, {value}\n")).collect();
-    let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, .. } = header;
-    let Header { directory_length, directory_offset, symbol, .. } = header;
-    let magic = magic.map(|byte| byte.to_string()).join(", ");
-    let source = format!(
-        "{constants}{PREAMBLE}{code}
-        .section .rodata
-        .p2align 3
-        .globl {symbol}
-        {symbol}:
-        header:
-        .byte {magic}
-        .long {abi_version}, {vm_version}, {isa}, {directory_length}, 0, {table_length}
-        .quad {table_base}, {table_offset}, {directory_offset}
-        table:
-        .zero 64
-        .long thunk - table
-        .zero 60
-        directory:
-        .short 1
-        "
-    );
+    let magic = LIBRARY_MAGIC.map(|byte| byte.to_string()).join(", ");
+    let (abi_version, entry) = (ABI_VERSION.to_string(), ENTRY.to_string());
+    let good = [
+        ("{symbol}", LIBRARY_SYMBOL),
+        ("{magic}", &magic),
+        ("{abi_version}", &abi_version),
+        ("{vm_version}", "2"),
+        ("{isa}", "3"),
+        ("{table_length}", "32"),
+        ("{table_base}", &entry),
+        ("{table_offset}", "table - header"),
+        ("{directory_length}", "1"),
+        ("{directory_offset}", "directory - header"),
+    ];
+    let fields = changes.iter().chain(&good);
+    let table = fields.fold(TABLE.to_owned(), |table, (field, value)| table.replace(field, value));
+    let source = format!("{constants}{PREAMBLE}{code}{table}");
     build(&source, &["--target=x86_64-unknown-linux-gnu", "-fPIC"], &["-shared"])
 }
 
 /// Loads the result of [`library_bytes`].
 #[track_caller]
 pub(crate) fn library(code: &str) -> Library {
-    load(&library_bytes(&Header::default(), code)).unwrap()
+    load(&library_bytes(&[], code)).unwrap()
 }
 
 /// Loads a library from its bytes.

@@ -24,16 +24,27 @@ fn check(code: &str, reason: BailoutReason) {
 }
 
 #[test]
-fn traps_carry_their_reason() {
+fn each_wrong_end_has_its_reason() {
     use BailoutReason::*;
     for reason in [UnknownTarget, Unsupported, OutOfCycles, BadAddress, StackOverflow] {
         check(&format!("trap {}", reason as u64), reason);
     }
-}
-
-#[test]
-fn a_division_that_faults_is_unsupported() {
-    check("xor ecx, ecx\n mov eax, 1\n cdq\n idiv ecx", BailoutReason::Unsupported);
+    for (code, reason) in [
+        // A division that faults.
+        ("xor ecx, ecx\n mov eax, 1\n cdq\n idiv ecx", Unsupported),
+        ("ret", Returned),
+        ("xor eax, eax\n mov ebx, eax\n mov rbp, rax\n mov r12, rax\n mov r13, rax\n ret", Returned),
+        // Endless recursion.
+        ("1: call 1b", StackOverflow),
+        ("1: sub rsp, 4000\n mov qword ptr [rsp], rax\n jmp 1b", StackOverflow),
+        // The guard after guest memory, and its end.
+        ("mov qword ptr [rbx + 0x400000], rax", BadAddress),
+        ("mov rax, qword ptr [rbx + 0x400000]", BadAddress),
+        ("mov qword ptr [rbx + 0x400000 + GUARD - 8], rax", BadAddress),
+        ("mov rax, qword ptr [rbx + 0x400000 + GUARD - 8]", BadAddress),
+    ] {
+        check(code, reason);
+    }
 }
 
 #[test]
@@ -48,33 +59,6 @@ fn what_was_printed_and_written_before_is_forgotten() {
         set 5, 77";
     let (print, _) = PRINT_NATIVE.rsplit_once("set 17").unwrap();
     check(&format!("{dirty}\n{print}\n trap 6"), BailoutReason::BadAddress);
-}
-
-#[test]
-fn a_return_is_a_reason() {
-    check("ret", BailoutReason::Returned);
-    check(
-        "xor eax, eax\n mov ebx, eax\n mov rbp, rax\n mov r12, rax\n mov r13, rax\n ret",
-        BailoutReason::Returned,
-    );
-}
-
-#[test]
-fn endless_recursion_ends_at_the_guard() {
-    check("1: call 1b", BailoutReason::StackOverflow);
-    check("1: sub rsp, 4000\n mov qword ptr [rsp], rax\n jmp 1b", BailoutReason::StackOverflow);
-}
-
-#[test]
-fn stray_accesses_are_bad_addresses() {
-    let addresses = [
-        "rbx + 0x400000",             // the guard after guest memory
-        "rbx + 0x400000 + GUARD - 8", // its end
-    ];
-    for address in addresses {
-        check(&format!("mov qword ptr [{address}], rax"), BailoutReason::BadAddress);
-        check(&format!("mov rax, qword ptr [{address}]"), BailoutReason::BadAddress);
-    }
 }
 
 #[test]

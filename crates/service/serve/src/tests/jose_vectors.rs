@@ -45,14 +45,13 @@ fn vectors() -> Vectors {
     serde_json::from_str(include_str!("../../vectors/jose.json")).unwrap()
 }
 
+/// An issuer's tokens, with keys from `keys`.
+pub(crate) fn jwt(keys: KeySource) -> Jwt {
+    Jwt { keys, issuer: "i".to_owned(), audiences: vec!["a".to_owned()], leeway: Duration::from_secs(1) }
+}
+
 fn parsed(text: &str) -> Result<KeySet, JwksError> {
-    let jwt = Jwt {
-        keys: KeySource::File("jwks.json".into()),
-        issuer: "i".to_owned(),
-        audiences: vec!["a".to_owned()],
-        leeway: Duration::from_secs(1),
-    };
-    KeySet::parse(&jwt, text.as_bytes())
+    KeySet::parse(&jwt(KeySource::File("jwks.json".into())), text.as_bytes())
 }
 
 fn set(keys: &Value) -> KeySet {
@@ -86,6 +85,12 @@ fn published_sets_give_what_signs() {
     }
 }
 
+/// `object` with the members of `more`.
+pub(super) fn with(mut object: Value, more: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
+}
+
 /// Our own key: its signing half, and its public half as a JWK with `more`.
 struct Key {
     der: Vec<u8>,
@@ -103,9 +108,7 @@ impl Key {
     }
 
     fn jwk(&self, more: &Value) -> Value {
-        let mut jwk = json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y });
-        jwk.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        jwk
+        with(json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y }), more)
     }
 
     fn sign(&self, header: &str, claims: &str) -> String {
@@ -128,11 +131,7 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
     let (ours, other) = (Key::new(), Key::new());
     let rsa =
         vectors().tokens.into_iter().find(|token| token.section == "RFC 7520 4.1").unwrap().keys[0].clone();
-    let rsa = |more: Value| {
-        let mut jwk = rsa.clone();
-        jwk.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        jwk
-    };
+    let rsa = |more: Value| with(rsa.clone(), &more);
     let taken = ours.jwk(&json!({ "kid": "k", "use": "sig", "alg": "ES256", "key_ops": ["verify"] }));
     let okp = |curve| json!({ "kty": "OKP", "crv": curve, "kid": "o", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
     let beside = [

@@ -10,6 +10,7 @@ use http::{HeaderMap, header::AUTHORIZATION};
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
+use super::jose_vectors::with;
 use crate::{account::TENANT, authenticator::Authenticator, metrics::Metrics};
 
 /// A tenant and its roles; none if the token is refused.
@@ -66,35 +67,33 @@ roles = ["admin"]
 "#;
 
 fn keycloak(name: &'static str, more: Value, caller: Expected) -> Case {
-    let mut claims = json!({
+    let claims = json!({
         "iat": 1, "jti": "trrtcc:1", "aud": ["antares", "account"], "sub": "0b2f7c1e-8a1d-4c1e-9e37-0000000000a1",
         "typ": "Bearer", "azp": "wallet-backend", "acr": "1", "scope": "email profile",
         "realm_access": {"roles": ["offline_access", "default-roles-prod", "admin"]},
         "resource_access": {"antares": {"roles": ["execute", "admin"]}, "account": {"roles": ["upload"]}},
         "preferred_username": "service-account-wallet-backend", "client_id": "wallet-backend",
     });
-    claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let key = json!({ "kid": "kc", "alg": "RS256", "use": "sig", "x5c": ["MIIC"], "x5t": "AAAA", "x5t#S256": "AAAA" });
-    Case { name, key, claims, rules: KEYCLOAK, caller }
+    Case { name, key, claims: with(claims, &more), rules: KEYCLOAK, caller }
 }
 
 fn okta(name: &'static str, more: Value, caller: Expected) -> Case {
-    let mut claims = json!({
+    let claims = json!({
         "ver": 1, "jti": "AT.1", "aud": "antares", "iat": 1, "cid": "0oa1", "uid": "00u1", "sub": "ada@example.com",
     });
-    claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    Case { name, key: json!({ "kid": "ok", "alg": "RS256", "use": "sig" }), claims, rules: OKTA, caller }
+    let key = json!({ "kid": "ok", "alg": "RS256", "use": "sig" });
+    Case { name, key, claims: with(claims, &more), rules: OKTA, caller }
 }
 
 fn entra(name: &'static str, more: Value, caller: Expected) -> Case {
-    let mut claims = json!({
+    let claims = json!({
         "aud": "11111111-2222-3333-4444-555555555555", "iat": 1, "nbf": 1, "aio": "E2", "azp": "8d1d-4c", "azpacr": "1",
         "idtyp": "app", "oid": "o", "rh": "1.A", "sub": "o", "tid": "t", "uti": "u", "ver": "2.0",
     });
-    claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     // Its keys do not name an algorithm.
     let key = json!({ "kid": "en", "use": "sig", "x5t": "en", "x5c": ["MIIC"], "cloud_instance_name": "c", "issuer": "i" });
-    Case { name, key, claims, rules: ENTRA, caller }
+    Case { name, key, claims: with(claims, &more), rules: ENTRA, caller }
 }
 
 fn kubernetes(name: &'static str, namespace: &str, account: &str, caller: Expected) -> Case {
@@ -139,9 +138,8 @@ async fn claims_of_providers_make_tenants_and_roles() {
     let signer = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
     let public: PublicKeyComponents<Vec<u8>> = signer.public_key().into();
     for case in cases() {
-        let mut key = case.key.clone();
-        let numbers = json!({ "kty": "RSA", "n": URL_SAFE_NO_PAD.encode(&public.n), "e": URL_SAFE_NO_PAD.encode(&public.e) });
-        key.as_object_mut().unwrap().extend(numbers.as_object().unwrap().clone());
+        let [n, e] = [&public.n, &public.e].map(|number| URL_SAFE_NO_PAD.encode(number));
+        let key = with(case.key.clone(), &json!({ "kty": "RSA", "n": n, "e": e }));
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json!({ "keys": [key] }).to_string()).unwrap();
         let text = format!(
@@ -152,9 +150,7 @@ async fn claims_of_providers_make_tenants_and_roles() {
         );
         let auth = text.parse::<ConfigFile>().unwrap().check(Role::Both, &[]).unwrap().auth;
         let authenticator = Authenticator::new(&auth, &Metrics::new()).unwrap();
-        let mut claims = case.claims.clone();
-        claims["iss"] = json!("https://issuer.test");
-        claims["exp"] = json!(9_999_999_999_u64);
+        let claims = with(case.claims, &json!({ "iss": "https://issuer.test", "exp": 9_999_999_999_u64 }));
         let header = json!({ "alg": "RS256", "typ": "JWT", "kid": case.key["kid"] }).to_string();
         let message =
             format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims.to_string()));

@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// A true report of a verification with another value of one field.
-macro_rules! verified_with {
-    ($field:ident, $value:expr) => {
-        verified_and(|report| {
-            if let VerifyReport::Done { $field, .. } = report {
-                *$field = $value;
-            }
-        })
-    };
+/// `report` with other values of some fields.
+macro_rules! with {
+    ($report:expr, $($field:ident: $value:expr),+) => {{
+        let mut report = $report;
+        if let VerifyReport::Done { $($field,)+ .. } = &mut report {
+            $(*$field = $value;)+
+        }
+        report
+    }};
 }
 
 /// Lies about the groups of a transaction.
@@ -24,30 +24,14 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("other-kind", || verified(|groups| groups[0].kind = GroupKind::Type)),
     ("other-inputs", || verified(|groups| groups[0].inputs = vec![0])),
     ("other-outputs", || verified(|groups| groups[1].outputs = vec![u32::MAX])),
-    ("ok-but-failed", || {
-        let mut report = verified(|groups| fail_first(groups));
-        if let VerifyReport::Done { outcome, .. } = &mut report {
-            *outcome = VerifyOutcome::Ok;
-        }
-        report
-    }),
-    ("failed-but-ok", || verified_with!(outcome, VerifyOutcome::Failed)),
-    ("not-run", || verified_with!(outcome, VerifyOutcome::NotRun)),
+    ("ok-but-failed", || with!(verified(|groups| fail_first(groups)), outcome: VerifyOutcome::Ok)),
+    ("failed-but-ok", || with!(truth(), outcome: VerifyOutcome::Failed)),
+    ("not-run", || with!(truth(), outcome: VerifyOutcome::NotRun)),
     ("skipped", || verified(|groups| skip(&mut groups[0]))),
     ("skipped-all", || verified(|groups| groups.iter_mut().for_each(skip))),
     ("on-after-failure", || verified(|groups| fail(&mut groups[0], 1))),
-    ("skipped-with-cycles", || {
-        verified(|groups| {
-            fail_first(groups);
-            groups[1].cycles = 5;
-        })
-    }),
-    ("skipped-with-lines", || {
-        verified(|groups| {
-            fail_first(groups);
-            groups[1].debug = vec!["hello".to_owned()].into();
-        })
-    }),
+    ("skipped-with-cycles", || skipped(|group| group.cycles = 5)),
+    ("skipped-with-lines", || skipped(|group| group.debug = vec!["hello".to_owned()].into())),
     ("ok-with-code", || verified(|groups| groups[0].exit_code = Some(1))),
     ("ok-without-code", || verified(|groups| groups[0].exit_code = None)),
     ("ok-with-error", || {
@@ -68,15 +52,9 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("error-of-vm", || failed_by(|error| error.vm_error = Some("MemOutOfBound".to_owned()))),
     ("error-of-no-vm", || failed_in_vm(None)),
     ("error-of-another-vm", || failed_in_vm(Some("Evil"))),
-    ("sum-more", || verified_with!(cycles, 2 * CYCLES + 1)),
-    ("sum-max", || verified_with!(cycles, u64::MAX)),
-    ("sum-wraps", || {
-        let mut report = verified(|groups| groups[0].cycles = u64::MAX - CYCLES + 1);
-        if let VerifyReport::Done { cycles, .. } = &mut report {
-            *cycles = 0;
-        }
-        report
-    }),
+    ("sum-more", || with!(truth(), cycles: 2 * CYCLES + 1)),
+    ("sum-max", || with!(truth(), cycles: u64::MAX)),
+    ("sum-wraps", || with!(verified(|groups| groups[0].cycles = u64::MAX - CYCLES + 1), cycles: 0)),
     ("group-beyond", || verified(|groups| groups[0].cycles = CYCLES_MAX + 1)),
     ("groups-beyond", || {
         verified(|groups| groups.iter_mut().for_each(|group| group.cycles = CYCLES_MAX / 2 + 1))
@@ -85,20 +63,14 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
     ("native-without", || verified(|groups| groups[0].native_cycles = 5)),
     ("restart-without", || verified(|groups| groups[0].restarted = Some("ecall".to_owned()))),
     ("debug-bytes", || verified(|groups| groups[0].debug = vec!["y".repeat(LONG)].into())),
-    ("time-max", || {
-        verified_and(|report| {
-            if let VerifyReport::Done { read_us, run_us, .. } = report {
-                (*read_us, *run_us) = (u64::MAX, u64::MAX);
-            }
-        })
-    }),
+    ("time-max", || with!(truth(), read_us: u64::MAX, run_us: u64::MAX)),
     ("hot-many", || with_hot(vec![hot(9, 1); HOT_PROGRAMS_MAX + 1])),
     ("hot-empty", || with_hot(vec![hot(0, 1)])),
     ("hot-long", || with_hot(vec![hot((512 << 10) + 1, 1)])),
     ("hot-cycles", || with_hot(vec![hot(9, u64::MAX)])),
-    ("seen-nowhere", || verified_with!(seen, vec![(u32::MAX, Seen::default())])),
-    ("ran-nothing", || verified_with!(ran, vec![(0, NativeEnd::Left); 1000])),
-    ("samples-unasked", || verified_with!(samples, Some(Box::new(self::samples(Sha256Digest::of(SCRIPT)))))),
+    ("seen-nowhere", || with!(truth(), seen: vec![(u32::MAX, Seen::default())])),
+    ("ran-nothing", || with!(truth(), ran: vec![(0, NativeEnd::Left); 1000])),
+    ("samples-unasked", || with!(truth(), samples: Some(Box::new(self::samples(Sha256Digest::of(SCRIPT)))))),
     ("refused-sound", || refused(Some("tx.outputs[0]"), "it makes no sense".to_owned())),
     ("refused-group", || refused(Some("group"), "there is no such group".to_owned())),
     ("refused-long", || refused(None, long())),
@@ -109,6 +81,14 @@ pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
 fn fail_first(groups: &mut [GroupReport]) {
     fail(&mut groups[0], 1);
     skip(&mut groups[1]);
+}
+
+/// A failure of the first group, and a change of the second one's report.
+fn skipped(change: impl FnOnce(&mut GroupReport)) -> VerifyReport {
+    verified(|groups| {
+        fail_first(groups);
+        change(&mut groups[1]);
+    })
 }
 
 fn failed(change: impl FnOnce(&mut GroupReport)) -> VerifyReport {
@@ -142,7 +122,7 @@ fn hot(bytes: usize, cycles: u64) -> HotProgram {
 }
 
 fn with_hot(programs: Vec<HotProgram>) -> VerifyReport {
-    verified_with!(hot, programs)
+    with!(truth(), hot: programs)
 }
 
 fn refused(path: Option<&str>, detail: String) -> VerifyReport {
