@@ -57,8 +57,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let is_short_until = head_start::is_short_until(request.deadline);
     let competes_until = if is_first { until } else { is_short_until };
     let (code, script, tier, options) = (run.code.clone(), elf.clone(), request.tier, request.options);
-    let prepare =
-        move || join(|| start("antares-run-worker"), || native_code(&code, &script, tier, options));
+    let prepare = move || join(|| start("antares-run-worker"), || native_code(&code, &script, tier, options));
     let (pool, native) =
         match head_start::race(child.as_mut(), alone, competes_until, run.code.cancel(), prepare) {
             First::Prepared((pool, native)) => (pool?, native?),

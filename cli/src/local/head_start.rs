@@ -12,6 +12,7 @@ use std::{
 use antares_pool::{
     Cancel, HostPipes, Hosted, LayerStatus, Sealed,
     job::{RunJob, RunReport, RunWorkerReport, Tier, VerifyReport},
+    kill_zygotes,
 };
 use antares_transaction::Mock;
 use antares_verifier::{
@@ -85,7 +86,7 @@ pub(crate) enum First<T, U> {
 }
 
 /// Lets `child` run alone for at least `alone`, then next to `prepare` until `until`. If the child ends first,
-/// `cancel` stops `prepare`, and nothing waits for it: its thread ends with this process, as do its workers.
+/// `cancel` stops `prepare`, and nothing waits for it: its workers are killed, its thread ends with this process.
 pub(crate) fn race<T, U: Send + 'static>(
     child: Option<&mut HeadStart<'_, T>>,
     alone: Duration,
@@ -103,6 +104,7 @@ pub(crate) fn race<T, U: Send + 'static>(
             Ok(None) => {}
             Ok(Some(report)) => {
                 cancel.cancel();
+                kill_zygotes();
                 return First::Interpreted(report);
             }
             Err(_) => break,

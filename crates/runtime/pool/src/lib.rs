@@ -70,6 +70,7 @@ pub use hosted::{
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, worker_path};
 pub use process_state::{ProcessKind, settle};
+pub use reaper::kill_zygotes;
 pub use reuse::{Renewal, Reuse};
 pub use script::{COMPILE_HEAD_START, LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::process_state::{ended_child, is_init};
 
@@ -25,6 +25,15 @@ static STARTED: Once = Once::new();
 pub(crate) fn own() -> MutexGuard<'static, BTreeSet<u32>> {
     // No code panics under the lock.
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills all zygotes of this process, which ends soon without dropping its pools. They would end by themselves, but
+/// only once they are ready.
+pub fn kill_zygotes() {
+    let own = own();
+    let zygotes = own.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+    // One may have ended already. Its owner reaps it under the lock, so no other process has its id.
+    zygotes.for_each(|zygote| drop(kill_process(zygote, Signal::KILL)));
 }
 
 /// Starts the reaper, if this process adopts orphans. Only the first call has an effect.

@@ -244,8 +244,9 @@ impl Drop for Zygote {
     fn drop(&mut self) {
         // It may have ended already, and it cannot prevent its end.
         let _ = self.process.kill();
+        let mut own = reaper::own();
         let _ = self.process.wait();
-        reaper::own().remove(&self.process.id());
+        own.remove(&self.process.id());
     }
 }
 
