@@ -116,7 +116,7 @@ impl ChainNode {
     }
 
     /// The answer to a call that is never null.
-    async fn ask<T: DeserializeOwned>(
+    async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
         parameters: Vec<Value>,
@@ -147,7 +147,7 @@ impl ChainNode {
     /// # Errors
     /// The node is unavailable.
     pub async fn tip(&self) -> Result<u64, NodeError> {
-        let number: ckb_jsonrpc_types::BlockNumber = self.ask("get_tip_block_number", Vec::new()).await?;
+        let number: ckb_jsonrpc_types::BlockNumber = self.call("get_tip_block_number", Vec::new()).await?;
         Ok(number.value())
     }
 
@@ -157,7 +157,7 @@ impl ChainNode {
     /// The node is unavailable, or returns something else.
     pub async fn tip_header(&self) -> Result<HeaderView, NodeError> {
         let method = "get_tip_header";
-        let form: Form<HeaderShape> = self.ask(method, vec![json!("0x0")]).await?;
+        let form: Form<HeaderShape> = self.call(method, vec![json!("0x0")]).await?;
         check::header(form).map_err(|detail| self.senseless(method, &detail))
     }
 
@@ -166,7 +166,7 @@ impl ChainNode {
     /// # Errors
     /// The node is unavailable.
     pub async fn rules(&self) -> Result<ChainRules, NodeError> {
-        let answer: ConsensusAnswer = self.ask("get_consensus", Vec::new()).await?;
+        let answer: ConsensusAnswer = self.call("get_consensus", Vec::new()).await?;
         let epoch = |rfc: &str| {
             let fork = answer.hardfork_features.iter().find(|fork| fork.rfc == rfc);
             fork.and_then(|fork| fork.epoch_number).map(|epoch| epoch.value())
