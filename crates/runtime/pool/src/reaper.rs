@@ -30,10 +30,12 @@ pub(crate) fn own() -> MutexGuard<'static, BTreeSet<u32>> {
 /// Kills all zygotes of this process, which ends soon without dropping its pools. They would end by themselves, but
 /// only once they are ready.
 pub fn kill_zygotes() {
-    let own = own();
-    let zygotes = own.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
-    // One may have ended already. Its owner reaps it under the lock, so no other process has its id.
-    zygotes.for_each(|zygote| drop(kill_process(zygote, Signal::KILL)));
+    for pid in own().iter() {
+        if let Some(zygote) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+            // It may have ended already. Its owner reaps it under the lock, so no other process has its id.
+            let _ = kill_process(zygote, Signal::KILL);
+        }
+    }
 }
 
 /// Starts the reaper, if this process adopts orphans. Only the first call has an effect.
