@@ -46,7 +46,7 @@ pub(crate) struct Inner {
     pub(crate) live: RwLock<Live>,
     pub(crate) account: Mutex<Account>,
     pub(crate) writer: Mutex<Writer>,
-    /// The counters of the statistics; the other fields are filled in when they are asked for.
+    /// The counters of the statistics; the other fields are set on request.
     pub(crate) counters: Mutex<CacheStats>,
     /// The volume is short of space: rebuild the files even if they are small.
     pub(crate) is_short: AtomicBool,

@@ -87,7 +87,7 @@ fn transaction(chain: &Chain, hash: &H256, verbosity: u64) -> Value {
     answer(content, chain.cycles.get(hash).map(|cycles| format!("{cycles:#x}")), status)
 }
 
-/// Without the data, which nobody asks for.
+/// Without the data, which no client requests.
 fn live_cell(chain: &Chain, place: &Value) -> Value {
     let unknown = json!({ "cell": null, "status": "unknown", "block_hash": null });
     let Ok(place) = serde_json::from_value::<json::OutPoint>(place.clone()) else { return unknown };

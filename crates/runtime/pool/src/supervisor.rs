@@ -5,7 +5,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, mpsc::SyncSender},
     time::{Duration, Instant},
 };
@@ -14,6 +14,7 @@ use antares_sandbox::{Layer, LayerStatus};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
+    process::{Pid, WaitId, WaitIdOptions, waitid},
 };
 
 use crate::{
@@ -244,9 +245,7 @@ impl Drop for Zygote {
     fn drop(&mut self) {
         // It may have ended already, and it cannot prevent its end.
         let _ = self.process.kill();
-        let mut own = reaper::own();
-        let _ = self.process.wait();
-        own.remove(&self.process.id());
+        let _ = self.reap();
     }
 }
 
@@ -278,6 +277,16 @@ impl Zygote {
         Link { socket: Arc::clone(&self.socket), pid: self.process.id(), number: self.number }
     }
 
+    /// Waits for its end. Its id leaves the list of our children before another process can have it.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        // Fails if it was reaped before.
+        let _ = pid.map(|pid| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
+        let mut own = reaper::own();
+        own.remove(&self.process.id());
+        self.process.wait()
+    }
+
     /// Waits for the first message.
     fn wait_until_ready(&mut self, config: &PoolConfig) -> Result<Vec<LayerStatus>, PoolError> {
         let within = Timespec::try_from(READY_WITHIN).ok();
@@ -307,7 +316,7 @@ impl Zygote {
             Some((News::Failed { detail }, _)) => Err(printable(&detail)),
             Some(_) => Err("its first word was not about itself".to_owned()),
             None => {
-                let status = self.process.wait().map_err(|error| error.to_string())?;
+                let status = self.reap().map_err(|error| error.to_string())?;
                 Err(format!("it ended with {status}"))
             }
         }

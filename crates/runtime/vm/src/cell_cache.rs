@@ -379,6 +379,8 @@ impl Slot {
 /// Sets access and key of pages. Async-signal-safe.
 fn change(range: &Range<usize>, access: libc::c_int, key: u32) -> bool {
     debug_assert!(range.start.is_multiple_of(PAGE_BYTES) && range.len().is_multiple_of(PAGE_BYTES));
+    #[cfg(test)]
+    tests::CHANGES.set(tests::CHANGES.get() + 1);
     // SAFETY: the range lies in the guest memory of a machine, which permits these accesses.
     unsafe { libc::syscall(libc::SYS_pkey_mprotect, range.start, range.len(), access, key) == 0 }
 }

@@ -5,6 +5,11 @@ use ckb_vm::{Memory, RISCV_MAX_MEMORY, machine::asm::AsmCoreMachineRevealer};
 use super::*;
 use crate::{memory::Core, prepare_thread};
 
+thread_local! {
+    /// Calls of [`change`].
+    pub(super) static CHANGES: Cell<usize> = const { Cell::new(0) };
+}
+
 const PLACE: usize = 0x10_0000;
 const BYTES: usize = 0x1_0000;
 
@@ -138,7 +143,9 @@ fn code_of_the_next_run_has_its_keys_already() {
         };
         let places: [usize; CODE_PARTS_MAX + 1] = std::array::from_fn(|index| (index + 2) * 2 * BYTES);
         let others = places.map(|place| place + PAGE_BYTES);
-        for places in [places, places, others, places] {
+        let all = CODE_PARTS_MAX;
+        for (places, changes) in [(places, all), (places, 0), (others, 2 * all), (places, 2 * all)] {
+            let before = CHANGES.get();
             core.reset(0, 2, 1);
             for (loaded, place) in places.iter().enumerate() {
                 // Parts of the last run are plain memory.
@@ -149,7 +156,7 @@ fn code_of_the_next_run_has_its_keys_already() {
                 assert_eq!(core.cells.sealed(core.base()), with_key);
                 assert!(!evict_at(part(core, *place, 1).start));
             }
-            assert_eq!(core.protected(), pages(&places));
+            assert_eq!((core.protected(), CHANGES.get() - before), (pages(&places), changes));
         }
         // A cell takes its pages over.
         core.reset(0, 2, 1);
