@@ -39,7 +39,8 @@ pub(crate) struct Artifacts {
     /// Generation of the keys that verified the cached files.
     generation: AtomicU64,
     refused: IntCounterVec,
-    script_bytes_max: u64,
+    /// Maximum bytes of a program that is worth requesting.
+    pub(crate) script_bytes_max: u64,
     ready: Ready,
     scripts: SingleFlight<(Namespace, Sha256Digest), Result<Arc<Sealed>, SourceError>>,
     libraries: SingleFlight<SharedFetch, Result<Option<HintedNative>, SourceError>>,
@@ -71,11 +72,6 @@ impl Artifacts {
         let watched = artifacts.clone();
         export_ready(metrics, move || (watched.ready.stats(), watched.ready.quarantine.len()));
         artifacts
-    }
-
-    /// Whether a program of this many bytes is worth requesting.
-    pub(crate) fn is_within_limits(&self, bytes: usize) -> bool {
-        bytes as u64 <= self.script_bytes_max
     }
 
     /// Reloads the trusted keys if they changed. Reads a file.

@@ -98,17 +98,14 @@ pub(crate) fn refused_artifacts(metrics: &Metrics) -> IntCounterVec {
     )
 }
 
-fn guest_cycles(metrics: &Metrics) -> IntCounterVec {
-    metrics.counters("antares_guest_cycles_total", "Guest cycles by the tier that ran them.", &["tier"])
-}
-
 impl RunnerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let by = |name: &str, help: &str, label: &str, values: &[&str]| {
             metrics.counters_of(name, help, label, values)
         };
         let times = |name: &str, help: &str| metrics.histogram(name, help, RUN_SECONDS);
-        let cycles = guest_cycles(metrics);
+        let help = "Guest cycles by the tier that ran them.";
+        let cycles = metrics.counters("antares_guest_cycles_total", help, &["tier"]);
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions: by("antares_executions_total", "Executions by how they ended.", "outcome", &OUTCOMES),

@@ -23,7 +23,8 @@ use crate::{
 
 /// Collects the samples of runs, if they are sampled.
 pub(crate) struct Profiles {
-    sample_cycles: u64,
+    /// Cycles between two samples; 0 disables sampling.
+    pub(crate) sample_cycles: u64,
     pub(crate) store: ProfileStore,
     pub(crate) push: Option<ProfilePush>,
     metrics: Arc<RunnerMetrics>,
@@ -40,11 +41,6 @@ impl Profiles {
         let watched = profiles.clone();
         export_profiles(metrics, move || watched.store.stats());
         profiles
-    }
-
-    /// Cycles between two samples; 0 disables sampling.
-    pub(crate) fn sample_cycles(&self) -> u64 {
-        self.sample_cycles
     }
 
     /// Adds a run to the profiles.

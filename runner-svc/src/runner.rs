@@ -83,7 +83,7 @@ impl Runner {
         let reader = TransactionReader {
             places: Arc::new(Semaphore::new(workers)),
             cells: cells.clone(),
-            settings: Settings { groups_apart: limits.groups_apart, sample_cycles: profiles.sample_cycles() },
+            settings: Settings { groups_apart: limits.groups_apart, sample_cycles: profiles.sample_cycles },
         };
         let verifier = Arc::new(TransactionVerifier {
             reader,

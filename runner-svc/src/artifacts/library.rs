@@ -47,6 +47,28 @@ impl Artifacts {
         self.libraries.wake(&SharedFetch { namespace, script, options, known: None });
     }
 
+    /// The native code of `tier`, if it is cached.
+    pub(crate) fn at_hand(
+        &self,
+        account: &Account,
+        script: Sha256Digest,
+        options: CompileOptions,
+        tier: CodeTier,
+    ) -> Result<Option<Native>, SourceError> {
+        self.forget_distrusted();
+        let hints = self.hints.find(Subject::of(account, script, options));
+        let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
+        let is_barred = |key: &ArtifactKey| self.ready.quarantine.has(Suspect::of(account, *key));
+        if self.ready.quarantine.len() > 0
+            && let Some(key) = CodeTier::ALL.map(key).into_iter().find(is_barred)
+        {
+            return Err(SourceError::Quarantined(key));
+        }
+        let key = key(tier);
+        let library = self.ready.library(Used::of(account, key));
+        Ok(library.map(|library| Native { script, options, key, tier, library, made_ms: None }))
+    }
+
     /// The best native code available for `wanted`. The caller's run may get a head start.
     pub(crate) async fn library(
         &self,
@@ -55,25 +77,11 @@ impl Artifacts {
         start: Option<HeadStart>,
     ) -> Result<Native, SourceError> {
         let Wanted { script, options, .. } = wanted;
-        self.forget_distrusted();
-        let hints = self.hints.find(Subject::of(account, script, options));
-        let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
-        let is_barred = |key: &ArtifactKey| self.ready.quarantine.has(Suspect::of(account, *key));
-        let barred = CodeTier::ALL.map(key).into_iter().find(is_barred);
-        if let Some(key) = barred {
-            return Err(SourceError::Quarantined(key));
-        }
-        let ready = |tier| {
-            let key = key(tier);
-            let library = self.ready.library(Used::of(account, key))?;
-            Some(Native { script, options, key, tier, library, made_ms: None })
-        };
-        if let Some(full) = ready(CodeTier::Full) {
+        if let Some(full) = self.at_hand(account, script, options, CodeTier::Full)? {
             return Ok(full);
         }
-        let known = ready(CodeTier::Baseline);
-        let at_hand = known.as_ref().map(|known| known.key);
-        let wanted = Wanted { known: at_hand, ..wanted };
+        let known = self.at_hand(account, script, options, CodeTier::Baseline)?;
+        let wanted = Wanted { known: known.as_ref().map(|known| known.key), ..wanted };
         let fetched = self.fetch(account, wanted, start.filter(|_| known.is_none()));
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::race::HeadStart;
-use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{Sealed, job::Tier};
 use antares_serve::{Account, chain};
 use bytes::Bytes;
@@ -37,11 +37,6 @@ impl Prepared {
         let made_ms = native.as_ref().and_then(|native| native.made_ms);
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         Self { script, native, fallback, fetch }
-    }
-
-    /// Whether better native code may be available by now.
-    pub(crate) fn has_baseline(&self) -> bool {
-        self.native.as_ref().is_some_and(|native| native.tier == CodeTier::Baseline)
     }
 }
 

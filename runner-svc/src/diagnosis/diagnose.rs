@@ -1,10 +1,7 @@
 //! Explains why a script failed, on request: a jailed worker repeats the run in the interpreter and writes
 //! the text. Nothing here parses script data.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use antares_diagnosis::Diagnosis;
 use antares_pool::{
@@ -86,7 +83,7 @@ impl Diagnoses {
         let job = diagnosis_job(ProfileJob::Run(job), first.cycles);
         let work = move |pool: &Pool, until: Until| pool.diagnose(&job, &elf, until);
         let same = |report: &ProfiledReport| match report {
-            ProfiledReport::Run(second) => is_same_run(first, second),
+            ProfiledReport::Run(second) => (&first.outcome, first.cycles) == (&second.outcome, second.cycles),
             ProfiledReport::Verify(_) => false,
         };
         Some(self.why(tenant, used, deadline, work, same).await)
@@ -199,7 +196,8 @@ impl Diagnoses {
         deadline: Instant,
         work: impl FnMut(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
     ) -> Result<DiagnosisReport, Missing> {
-        let time = time_until(deadline);
+        // The response needs the rest.
+        let time = (deadline.saturating_duration_since(Instant::now()) / 2).min(DIAGNOSIS_TIME_MAX);
         let until = Instant::now() + time;
         let leased = async {
             let _place = self.places.acquire().await.map_err(|_| Missing::WorkersBusy)?;
@@ -228,11 +226,6 @@ impl Diagnoses {
         // A run ends by itself, but waiting for capacity does not.
         timeout(time, leased).await.unwrap_or(Err(Missing::Deadline))
     }
-}
-
-/// Half of the remaining time: the response needs the rest.
-fn time_until(deadline: Instant) -> Duration {
-    (deadline.saturating_duration_since(Instant::now()) / 2).min(DIAGNOSIS_TIME_MAX)
 }
 
 fn has_failed(ended: &Ended) -> bool {
@@ -271,10 +264,6 @@ fn cycles(report: &ProfiledReport) -> u64 {
         ProfiledReport::Verify(VerifyReport::Done { cycles, .. }) => *cycles,
         ProfiledReport::Verify(VerifyReport::Refused { .. }) => 0,
     }
-}
-
-fn is_same_run(first: &RunReport, second: &RunReport) -> bool {
-    (&first.outcome, first.cycles) == (&second.outcome, second.cycles)
 }
 
 fn is_same_group(first: &GroupReport, second: &GroupReport) -> bool {

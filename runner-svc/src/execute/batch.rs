@@ -120,7 +120,7 @@ impl Executor {
             cycles_max: context.cycles_max,
             debug_bytes_max: context.debug_bytes_max,
             output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
-            sample_cycles: self.profiles.sample_cycles(),
+            sample_cycles: self.profiles.sample_cycles,
             sample_salt: next_salt(),
         }
     }

@@ -125,7 +125,7 @@ impl Executor {
         if let Some(slot) = idle_worker(&mut native, || self.scheduler.idle_slot(tenant)).await? {
             let run = ScriptRun { job: job.clone(), elf: script.elf.clone(), library: None };
             let run = self.scheduler.lease_to(slot, limits, run);
-            let run = run.instrument(tracing::debug_span!("meanwhile"));
+            let run = Box::pin(run.instrument(tracing::debug_span!("meanwhile")));
             let overtaken = |time| account.ran_for(time, job.cycles_max);
             answered = EarlyRun { run, is_answer, overtaken }.race(&mut native).await?;
         }

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use antares_abi::CodeTier;
 use antares_proto::v1::{self, execute_session_request::Message};
 use antares_serve::{CallContext, HeldBytes, RequestBytes};
 use prost::Message as _;
@@ -86,7 +87,8 @@ impl Session {
         let mut better: Option<Prepared> = None;
         while !waiting.is_empty() || queued.recv_many(&mut waiting, SESSION_INPUTS_MAX).await > 0 {
             let inputs = waiting.iter().map(|one: &Waiting| one.input.clone()).collect();
-            if better.as_ref().unwrap_or(prepared).has_baseline() {
+            let native = &better.as_ref().unwrap_or(prepared).native;
+            if native.as_ref().is_some_and(|native| native.tier == CodeTier::Baseline) {
                 better = self.runner.executor.prepare(context, self.deadline).await.ok();
             }
             let prepared = better.as_ref().unwrap_or(prepared);

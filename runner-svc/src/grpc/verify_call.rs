@@ -57,9 +57,8 @@ impl Runner {
         let VerifyCaller { tenant, deadline, room, .. } = caller;
         let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
         let resolved = self.cells.resolve(&mut order, room.as_ref());
-        let _held = timeout_at((*deadline).into(), resolved)
-            .await
-            .unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
+        let resolved = timeout_at((*deadline).into(), resolved).await;
+        let _held = resolved.unwrap_or_else(|_| Err(ExecuteError::CallDeadline.into()))?;
         let span = tracing::info_span!(
             "verify",
             execution_id = id,

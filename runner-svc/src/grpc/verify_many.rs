@@ -163,7 +163,8 @@ impl Many {
             Ok(mut order) => {
                 order.diagnosis = order.diagnosis.map(|_| self.diagnoses.clone());
                 let names = (new_id(), self.table.rules.request_id.clone());
-                self.runner.verify_order(&self.caller, order, names).await
+                // Tasks are copied while they start: their largest part is boxed.
+                Box::pin(self.runner.verify_order(&self.caller, order, names)).await
             }
             Err(fault) => Err(fault.into()),
         };

@@ -105,11 +105,10 @@ impl Queue {
     /// Waits for a slot for `tenant`.
     pub(crate) async fn acquire(self: &Arc<Self>, tenant: &Tenant) -> Result<Slot, Full> {
         let key = Key::of(tenant);
-        let _purge = Purge { queue: self, key: &key };
         let mut wait = self.enter(&key);
         self.state.lock().shed(&key, self.waiting_max);
         loop {
-            match timeout(Duration::from_micros(RECENT_US), &mut wait).await {
+            match timeout(Duration::from_micros(RECENT_US), &mut wait.slot).await {
                 Ok(slot) => return slot.map_err(|_| Full),
                 // The last worker may have waited long enough for other callers.
                 Err(_) => self.hand_out(),
@@ -123,18 +122,17 @@ impl Queue {
             return None;
         }
         let key = Key::of(tenant);
-        let _purge = Purge { queue: self, key: &key };
-        self.enter(&key).try_recv().ok()
+        self.enter(&key).slot.try_recv().ok()
     }
 
-    fn enter(self: &Arc<Self>, key: &Key) -> oneshot::Receiver<Slot> {
-        let (waiter, wait) = oneshot::channel();
+    fn enter<'a>(self: &'a Arc<Self>, key: &'a Key) -> Wait<'a> {
+        let (waiter, slot) = oneshot::channel();
         let mut state = self.state.lock();
         let now = self.now();
         state.push(key, waiter, now);
         drop(state);
         self.hand_out();
-        wait
+        Wait { queue: self, key, slot }
     }
 
     /// Hands free slots to the next calls.
@@ -150,14 +148,19 @@ impl Queue {
     }
 }
 
-/// Removes abandoned calls from the queue.
-struct Purge<'a> {
+/// A call in the queue. Leaves it if it is dropped without a slot.
+struct Wait<'a> {
     queue: &'a Queue,
     key: &'a Key,
+    slot: oneshot::Receiver<Slot>,
 }
 
-impl Drop for Purge<'_> {
+impl Drop for Wait<'_> {
     fn drop(&mut self) {
+        if self.slot.is_terminated() {
+            return;
+        }
+        self.slot.close();
         if let Some(calls) = self.queue.state.lock().calls(self.key) {
             calls.retain(|waiter| !waiter.is_closed());
         }

@@ -167,7 +167,7 @@ impl TransactionVerifier {
         };
         let mut early = transaction.attempt(natives.found());
         let run = self.run_attempt(slot, transaction, &early, deadline);
-        let run = run.instrument(tracing::debug_span!("meanwhile"));
+        let run = Box::pin(run.instrument(tracing::debug_span!("meanwhile")));
         let overtaken = |time| tenant.account.ran_for(time, *cycles_max);
         let answered = EarlyRun { run, is_answer, overtaken }.race(&mut natives).await?;
         let attempt = transaction.attempt(natives.found());

@@ -115,11 +115,6 @@ pub(crate) struct Met {
 }
 
 impl Met {
-    /// Whether the source has lost the program.
-    fn is_lost(&self, digest: Sha256Digest) -> bool {
-        self.without.contains(&(digest, Fallback::CompileFailed))
-    }
-
     /// Why a program lacks native code without needing a compile: it is one of the transaction's own, or its
     /// code does not help.
     fn why(&self, digest: Sha256Digest) -> Option<Why> {
@@ -228,7 +223,7 @@ impl HotPrograms {
         for options in met.options.clone() {
             let key = (digest, options);
             let cells = match self.known.get(namespace, key) {
-                Some(Known::Native(known)) if !met.is_lost(digest) => {
+                Some(Known::Native(known)) if !met.without.contains(&(digest, Fallback::CompileFailed)) => {
                     let program = Remembered { cells: joined(known.cells, &met.cells), ..known };
                     self.known.put(namespace, key, Known::Native(program));
                     continue;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
 
 use crate::race::PendingCode;
-use antares_abi::{CompileOptions, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
     Sealed, executable_bytes,
     job::{LibraryOf, Tier},
@@ -190,8 +190,13 @@ impl Natives {
             begin,
         };
         for (index, candidate) in candidates.into_iter().enumerate() {
-            if !artifacts.is_within_limits(candidate.elf.len()) {
+            if candidate.elf.len() as u64 > artifacts.script_bytes_max {
                 natives.programs[index].fallback = Some(Fallback::CompileRefused);
+                continue;
+            }
+            let Candidate { digest, options, .. } = candidate;
+            if let Ok(Some(native)) = artifacts.at_hand(account, digest, options, CodeTier::Full) {
+                natives.receive(index, native);
                 continue;
             }
             let (artifacts, account, began) = (artifacts.clone(), account.clone(), began.clone());
@@ -219,6 +224,16 @@ impl Natives {
         programs
     }
 
+    fn receive(&mut self, index: usize, found: Native) {
+        let program = &mut self.programs[index];
+        program.fallback = None;
+        if self.artifacts.bails_out_early(&self.account, self.tier, &found) {
+            program.fallback = Some(Fallback::LeavesEarly);
+        } else {
+            program.native = Some(found);
+        }
+    }
+
     fn take(&mut self, fetched: Result<Fetch, JoinError>) -> Result<(), ExecuteError> {
         let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
         self.missing.remove(&index);
@@ -227,10 +242,7 @@ impl Natives {
         let tier = if matches!(program.place, Location::Cell(_)) { self.tier } else { Tier::Auto };
         program.fallback = None;
         match fetched {
-            Ok(found) if self.artifacts.bails_out_early(&self.account, self.tier, &found) => {
-                program.fallback = Some(Fallback::LeavesEarly);
-            }
-            Ok(found) => program.native = Some(found),
+            Ok(found) => self.receive(index, found),
             // It is recompiled if a transaction still has it.
             Err(SourceError::ScriptNotFound(_)) if matches!(program.place, Location::Beside(_)) => {
                 program.fallback = Some(Fallback::CompileFailed);

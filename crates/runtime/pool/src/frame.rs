@@ -7,6 +7,9 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Bytes of a frame's length prefix.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
+/// Space for most frames without reallocation.
+const FRAME_BYTES: usize = 2 << 10;
+
 /// Maximum bytes of a job's frame: only its arguments have a variable size.
 pub const JOB_BYTES_MAX: usize = 16 << 20;
 
@@ -40,7 +43,9 @@ pub(crate) enum FrameError {
 
 /// The frame of `message`.
 pub(crate) fn encode<T: Serialize>(message: &T, bytes_max: usize) -> Result<Vec<u8>, FrameError> {
-    let mut frame = postcard::to_extend(message, vec![0; LENGTH_BYTES])?;
+    let mut space = Vec::with_capacity(FRAME_BYTES);
+    space.resize(LENGTH_BYTES, 0);
+    let mut frame = postcard::to_extend(message, space)?;
     let bytes = frame.len() - LENGTH_BYTES;
     let too_large = FrameError::TooLarge { bytes, bytes_max };
     match u32::try_from(bytes) {

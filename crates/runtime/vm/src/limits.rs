@@ -114,9 +114,6 @@ pub const RECORDED_PROGRAMS_MAX: usize = 256;
 /// [`crate::reserve_heap`].
 pub const RECORDING_HEAP_BYTES: usize = 256 << 20;
 
-/// Average cycles between the samples of an always-on profile.
-pub const SAMPLE_CYCLES: u64 = 1 << 21;
-
 /// Maximum programs of a transaction whose jump targets are recorded if native code does not know them. Each
 /// takes a mebibyte and a half.
 pub(crate) const OBSERVED_PROGRAMS_MAX: usize = 8;

@@ -49,7 +49,7 @@ section! {
     /// `ready_bytes_max`.
     hot_cells_bytes_max: positive = 256 * MIB;
     /// Average cycles between profile samples; 0 disables profiles.
-    sample_cycles: one_in = 2_097_152;
+    sample_cycles: one_in = 8_388_608;
     /// One of this many native runs, chosen at random, is repeated in the interpreter by another worker after
     /// the answer, and compared (outcome, cycles, output); 0 disables this. A batch, or the inputs of a
     /// session that went to a worker together, are run again together, a transaction as a whole. A difference

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::record_copied};
 
+/// Space for most documents without reallocation.
+const DOCUMENT_BYTES: usize = 2 << 10;
+
 /// Returns the number under which cell data with this hash is available outside of the document, if it is.
 pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
 
@@ -49,7 +52,8 @@ impl Mock {
             extensions: info.extensions.iter().map(|(hash, extension)| (bytes(hash), &**extension)).collect(),
         };
         let header_hashes = info.header_deps.iter().map(|header| bytes(&header.hash())).collect();
-        let document = postcard::to_stdvec(&Document { fields, header_hashes });
+        let document = Document { fields, header_hashes };
+        let document = postcard::to_extend(&document, Vec::with_capacity(DOCUMENT_BYTES));
         let document = document.expect("writing to memory does not fail, and all lengths are known");
         record_copied(document.len());
         document

@@ -54,12 +54,13 @@ pub struct SharedData {
 /// Data of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellData<'a> {
-    /// In the transaction. Serialized as a byte slice, which has the same postcard encoding as a sequence.
+    /// In the transaction.
     Inline(#[serde(serialize_with = "as_bytes")] &'a [u8]),
     /// Outside of the transaction: the number of a [`SharedData`].
     Shared(u32),
 }
 
+/// Serializes a byte slice at once: postcard encodes it like a sequence.
 fn as_bytes<S: serde::Serializer>(data: &[u8], to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bytes(data)
 }
@@ -80,6 +81,7 @@ impl<'a> From<&'a [u8]> for CellData<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellFields<'a> {
     /// `CellOutput`.
+    #[serde(serialize_with = "as_bytes")]
     pub output: &'a [u8],
     /// The raw data.
     #[serde(borrow)]
@@ -104,6 +106,7 @@ pub struct DepFields<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields<'a> {
     /// `Transaction`.
+    #[serde(serialize_with = "as_bytes")]
     pub tx: &'a [u8],
     /// The cells of the transaction's inputs, in their order.
     #[serde(borrow)]
