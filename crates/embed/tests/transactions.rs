@@ -116,7 +116,7 @@ fn a_repeated_verification_maps_nothing() {
             assert!(verdict.native_cycles > 0);
         }
     };
-    // The first rounds map the machine, its stack and the heap. Tests beside them use machines of the same cache.
+    // The first rounds map the machine, its stack and the heap. Concurrent tests share its cache.
     let maps_nothing = |_| {
         let before = page_faults();
         verify();

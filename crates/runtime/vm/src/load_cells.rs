@@ -59,7 +59,7 @@ impl<I: Clone + PartialEq, D: DataSource<I>> CellLoads<I, D> {
         core.store64(&size_at, &rest)?;
         sources.untrack_pages(core, address, length)?;
         // The pages stay marked as changed, so that a snapshot copies them. ckb-script lists them with their source
-        // instead, which takes longer than many scripts run.
+        // instead, which took 7 % of a worker's time.
         core.store_cell(address, &cell)?;
         end(core, length)
     }
