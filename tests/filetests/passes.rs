@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, panic::catch_unwind, path::PathBuf};
 
 use antares_abi::Hints;
 use antares_ir::Module;
-use antares_opt::{Analyses, Context, Level, PASSES, Pass};
+use antares_opt::{Context, Level, PASSES, Pass};
 use antares_program::{GuestAddr, Program};
 use antares_tests::{differential::compare, native};
 use antares_vm::Machine;
@@ -94,7 +94,7 @@ fn shown(pass: &Pass, case: &PassCase) -> String {
     let before = module.clone();
     let program = program(case, &before);
     let context = Context { program: &program, target: antares_compiler::TARGET };
-    pass.run(&mut module, context, &mut Analyses::default());
+    pass.run(&mut module, context);
     if module == before {
         return "unchanged".to_owned();
     }

@@ -1,16 +1,15 @@
 //! Optimizes counted code, which counts its branches.
 
 use antares_ir::Module;
-use antares_opt::{Analyses, Context, Level, passes};
+use antares_opt::{Context, Level, passes};
 
 /// The second bodies of loops process many iterations at once, and would count none of them.
 const SKIPPED_PASS: &str = "version-loops";
 
 /// Runs the passes of `level` except those that hide branches.
 pub(crate) fn optimize(module: &mut Module, context: Context, level: Level) {
-    let mut analyses = Analyses::default();
     let kept = passes(level).filter(|pass| pass.name != SKIPPED_PASS);
-    kept.for_each(|pass| pass.run(module, context, &mut analyses));
+    kept.for_each(|pass| pass.run(module, context));
 }
 
 #[cfg(test)]

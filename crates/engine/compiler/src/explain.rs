@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use antares_abi::Stage;
 use antares_ir::{Block, Module, Op};
-use antares_opt::{Analyses, Context, Level};
+use antares_opt::{Context, Level};
 use antares_program::Program;
 
 use crate::{CompileError, Request, TARGET};
@@ -13,9 +13,9 @@ use crate::{CompileError, Request, TARGET};
 pub(crate) fn passes(program: &Program, request: &Request) -> Result<String, CompileError> {
     let mut module = antares_lift::lift(program, request.limits.operations_max)?;
     let context = Context { program, target: TARGET };
-    let (passes, mut analyses) = (antares_opt::passes(Level::Full), Analyses::default());
+    let passes = antares_opt::passes(Level::Full);
     if let Stage::IrAfter { passes: count } = request.stage {
-        passes.take(count as usize).for_each(|pass| pass.run(&mut module, context, &mut analyses));
+        passes.take(count as usize).for_each(|pass| pass.run(&mut module, context));
         return Ok(module.to_string());
     }
     let mut text = format!(
@@ -24,7 +24,7 @@ pub(crate) fn passes(program: &Program, request: &Request) -> Result<String, Com
     );
     line(&mut text, "(lifted)", &module);
     for pass in passes {
-        pass.run(&mut module, context, &mut analyses);
+        pass.run(&mut module, context);
         line(&mut text, pass.name, &module);
     }
     Ok(text)

@@ -7,7 +7,7 @@
 
 use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
-use crate::{Analyses, Target};
+use crate::Target;
 
 /// Maximum rounds over all junctions.
 const ROUNDS: usize = 4;
@@ -24,17 +24,16 @@ struct Junction {
 }
 
 /// Moves charges in all functions with at most `blocks_max` blocks.
-pub(crate) fn place(module: &mut Module, target: Target, analyses: &mut Analyses) {
+pub(crate) fn place(module: &mut Module, target: Target) {
     let functions = module.functions.iter_mut();
-    functions
-        .filter(|function| function.blocks.len() <= target.blocks_max)
-        .for_each(|function| move_in(function, &analyses.cfg(function)));
+    functions.filter(|function| function.blocks.len() <= target.blocks_max).for_each(move_in);
 }
 
-fn move_in(function: &mut Function, cfg: &Cfg) {
-    let weights = weights(function, cfg);
+fn move_in(function: &mut Function) {
+    let cfg = Cfg::of(&function.blocks);
+    let weights = weights(function, &cfg);
     let mut charges: Vec<u64> = function.blocks.iter().map(|block| block.cycles).collect();
-    let junctions = junctions(function, cfg);
+    let junctions = junctions(function, &cfg);
     for _ in 0..ROUNDS {
         let moved = junctions.iter().filter(|place| shift(place, &weights, &mut charges)).count();
         if moved == 0 {
@@ -162,8 +161,7 @@ mod tests {
             blocks: blocks.iter().map(block).collect(),
             loops: Vec::new(),
         };
-        let cfg = Cfg::of(&function.blocks);
-        move_in(&mut function, &cfg);
+        move_in(&mut function);
         assert_eq!(unbalanced(&function), None);
         let charged = function.blocks.iter().filter_map(Block::charged).collect();
         for index in 0..blocks.len() {

@@ -7,8 +7,6 @@ use antares_ir::{
 };
 use antares_program::Reg;
 
-use crate::Analyses;
-
 /// Facts about `sp` in a function.
 struct StackFacts {
     /// The value of `sp` after a call of the function.
@@ -20,10 +18,10 @@ struct StackFacts {
 }
 
 /// Computes `sp` for all functions, and replaces frame checks by one check at each entry.
-pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
+pub(crate) fn find(module: &mut Module) {
     let moves: Vec<Vec<Moves>> =
         module.functions.iter().map(|function| function.blocks.iter().map(Moves::of).collect()).collect();
-    let facts = analyze(module, &moves, analyses);
+    let facts = analyze(module, &moves);
     for ((function, facts), moves) in module.functions.iter_mut().zip(facts).zip(moves) {
         function.sp_after = facts.after;
         for ((block, distance), moves) in function.blocks.iter_mut().zip(facts.distances).zip(moves) {
@@ -90,8 +88,9 @@ impl Moves {
 /// Analyzes all functions. Starts with the assumption that none returns, and weakens it until nothing
 /// changes. Since a function returns only after its callees, the result holds by induction over the length of
 /// a run. If `sp` is unknown, callers compare it, so its distance is known again after the call.
-fn analyze(module: &Module, moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
+fn analyze(module: &Module, moves: &[Vec<Moves>]) -> Vec<StackFacts> {
     let functions = &module.functions;
+    let cfgs: Vec<Cfg> = functions.iter().map(|function| Cfg::of(&function.blocks)).collect();
     let fact = |function: &Function| StackFacts {
         after: SpAfter::Same,
         moves: Distance::Unvisited,
@@ -101,7 +100,7 @@ fn analyze(module: &Module, moves: &[Vec<Moves>], analyses: &mut Analyses) -> Ve
     let callers = module.callers();
     let mut queue = Worklist::of(0..functions.len());
     while let Some(index) = queue.pop() {
-        let distances = distances(&functions[index], &moves[index], &facts, &analyses.cfg(&functions[index]));
+        let distances = distances(&functions[index], &moves[index], &facts, &cfgs[index]);
         let (after, moves) = after(&functions[index], &moves[index], &distances, &facts);
         let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();

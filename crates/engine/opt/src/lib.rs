@@ -3,7 +3,6 @@
 //! `optimize` runs the passes of a tier over a module from the lifter. The steps that every generator needs
 //! (see [`Level::Plain`]) are passes too. `passes.rs` has the table, the order and its reasons.
 
-mod analyses;
 mod charges;
 mod combine_loads;
 mod covered_checks;
@@ -24,7 +23,6 @@ mod unreachable;
 use antares_ir::Module;
 use antares_program::Program;
 
-pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
 
 /// Facts about the generator for passes.
@@ -55,6 +53,5 @@ pub fn passes(level: Level) -> impl Iterator<Item = &'static Pass> {
 /// # Panics
 /// Panics in debug builds if the verifier refuses the result of a pass.
 pub fn optimize(module: &mut Module, context: Context, level: Level) {
-    let mut analyses = Analyses::default();
-    passes(level).for_each(|pass| pass.run(module, context, &mut analyses));
+    passes(level).for_each(|pass| pass.run(module, context));
 }

@@ -8,8 +8,8 @@
 use antares_ir::Module;
 
 use crate::{
-    Analyses, Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops,
-    polls, promote_calls, resumable, signatures, specialize, syscalls, unreachable,
+    Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops, polls,
+    promote_calls, resumable, signatures, specialize, syscalls, unreachable,
 };
 
 /// How much to optimize.
@@ -36,9 +36,7 @@ pub struct Pass {
     pub after: &'static [&'static str],
     /// The levels that include it.
     pub levels: &'static [Level],
-    /// Whether it preserves blocks and the edges between them.
-    keeps_flow: bool,
-    run: fn(&mut Module, Context, &mut Analyses),
+    run: fn(&mut Module, Context),
 }
 
 const EVERY: &[Level] = &[Level::Plain, Level::Baseline, Level::Full];
@@ -54,8 +52,7 @@ pub const PASSES: &[Pass] = &[
         requires: &[],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: false,
-        run: |module, _, _| unreachable::cut(module),
+        run: |module, _| unreachable::cut(module),
     },
     // Uses constants, so unreachable code should be gone.
     Pass {
@@ -64,8 +61,7 @@ pub const PASSES: &[Pass] = &[
         requires: &[],
         after: &[],
         levels: EVERY,
-        keeps_flow: true,
-        run: |module, _, _| syscalls::find(module),
+        run: |module, _| syscalls::find(module),
     },
     Pass {
         name: "frames",
@@ -73,8 +69,7 @@ pub const PASSES: &[Pass] = &[
         requires: &[],
         after: &[],
         levels: EVERY,
-        keeps_flow: true,
-        run: |module, _, analyses| frames::find(module, analyses),
+        run: |module, _| frames::find(module),
     },
     // Runs after `frames`: earlier, it would hide which loads lie in frames.
     Pass {
@@ -83,8 +78,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["frames"],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: true,
-        run: |module, _, _| covered_checks::drop(module),
+        run: |module, _| covered_checks::drop(module),
     },
     Pass {
         name: "combine-loads",
@@ -92,8 +86,7 @@ pub const PASSES: &[Pass] = &[
         requires: &[],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: true,
-        run: |module, _, _| combine_loads::combine(module),
+        run: |module, _| combine_loads::combine(module),
     },
     // Runs before passes that add blocks, since it processes all edges.
     Pass {
@@ -102,8 +95,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["frames"],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: false,
-        run: |module, context, _| hoist_checks::hoist(module, context.target),
+        run: |module, context| hoist_checks::hoist(module, context.target),
     },
     // By then it is known which functions restore sp.
     Pass {
@@ -112,8 +104,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["frames"],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: false,
-        run: |module, context, _| promote_calls::promote_few(module, context.program),
+        run: |module, context| promote_calls::promote_few(module, context.program),
     },
     // Full tier only: in the baseline, registers are in the state for every callee, so comparisons save
     // nothing.
@@ -123,8 +114,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["frames"],
         after: &[],
         levels: FULL,
-        keeps_flow: false,
-        run: |module, context, _| promote_calls::promote_listed(module, context.program),
+        run: |module, context| promote_calls::promote_listed(module, context.program),
     },
     // Runs after `hoist-checks`, which leaves only iteration-dependent checks in a loop, and before polls and
     // charges, which versioned loops do not have.
@@ -134,8 +124,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["hoist-checks"],
         after: &[],
         levels: &[Level::Baseline],
-        keeps_flow: false,
-        run: |module, _, _| loops::version(module, false),
+        run: |module, _| loops::version(module, false),
     },
     // The baseline's frame table names no inlined functions, so calls in loops remain calls there.
     Pass {
@@ -144,8 +133,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["hoist-checks"],
         after: &[],
         levels: FULL,
-        keeps_flow: false,
-        run: |module, _, _| loops::version(module, true),
+        run: |module, _| loops::version(module, true),
     },
     // Promoted calls count as direct calls.
     Pass {
@@ -154,8 +142,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["syscalls"],
         after: &[],
         levels: EVERY,
-        keeps_flow: true,
-        run: |module, _, _| resumable::mark(module),
+        run: |module, _| resumable::mark(module),
     },
     Pass {
         name: "place-polls",
@@ -163,8 +150,7 @@ pub const PASSES: &[Pass] = &[
         requires: &[],
         after: &["version-loops", "version-loops-with-calls"],
         levels: EVERY,
-        keeps_flow: true,
-        run: |module, _, analyses| polls::place(module, analyses),
+        run: |module, _| polls::place(module),
     },
     // A charge costs nothing where the limit is polled.
     Pass {
@@ -173,8 +159,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["place-polls"],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: true,
-        run: |module, context, analyses| charges::place(module, context.target, analyses),
+        run: |module, context| charges::place(module, context.target),
     },
     Pass {
         name: "signatures",
@@ -182,8 +167,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["frames", "resumable"],
         after: &["promote-calls", "promote-listed-calls"],
         levels: EVERY,
-        keeps_flow: true,
-        run: |module, _, analyses| signatures::sign(module, analyses),
+        run: |module, _| signatures::sign(module),
     },
     // A copy has its original's signature without the constants. It pays off only with versioned loops.
     Pass {
@@ -192,8 +176,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["signatures", "version-loops-with-calls"],
         after: &[],
         levels: FULL,
-        keeps_flow: false,
-        run: |module, _, _| specialize::specialize(module),
+        run: |module, _| specialize::specialize(module),
     },
     // Runs after passes that copy blocks, since tables are long.
     Pass {
@@ -202,8 +185,7 @@ pub const PASSES: &[Pass] = &[
         requires: &["signatures"],
         after: &[],
         levels: OPTIMISED,
-        keeps_flow: true,
-        run: |module, context, _| jump_tables::name(module, context),
+        run: |module, context| jump_tables::name(module, context),
     },
 ];
 
@@ -223,16 +205,12 @@ impl Pass {
     /// Runs only this pass.
     ///
     /// # Panics
-    /// Panics in debug builds if the verifier refuses the result, or the pass breaks its claims.
-    pub fn run(&self, module: &mut Module, context: Context, analyses: &mut Analyses) {
-        (self.run)(module, context, analyses);
-        if !self.keeps_flow {
-            analyses.forget_flow();
-        }
+    /// Panics in debug builds if the verifier refuses the result.
+    pub fn run(&self, module: &mut Module, context: Context) {
+        (self.run)(module, context);
         if cfg!(debug_assertions) {
             let refused = antares_proof::refused_between_passes(module);
             assert!(refused.is_empty(), "after {}: {refused:?}", self.name);
-            assert!(analyses.are_of(module), "{} changes what it says it keeps", self.name);
         }
     }
 }

@@ -7,17 +7,16 @@
 
 use antares_ir::{Cfg, Function, Module, Terminator};
 
-use crate::Analyses;
-
 /// Minimum cycles since the last poll, or since function entry, for a poll before a call. A profile
 /// attributes fewer cycles to the callee.
 const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
-pub(crate) fn place(module: &mut Module, analyses: &mut Analyses) {
-    module.functions.iter_mut().for_each(|function| place_in(function, &analyses.cfg(function)));
+pub(crate) fn place(module: &mut Module) {
+    module.functions.iter_mut().for_each(place_in);
 }
 
-fn place_in(function: &mut Function, cfg: &Cfg) {
+fn place_in(function: &mut Function) {
+    let cfg = Cfg::of(&function.blocks);
     for &(_, target) in cfg.back_edges() {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
@@ -26,7 +25,7 @@ fn place_in(function: &mut Function, cfg: &Cfg) {
     for &index in cfg.reverse_postorder() {
         let block = &mut function.blocks[index];
         let cycles = if block.is_metered { 0 } else { unseen[index] + block.cycles };
-        let calls = matches!(block.terminator, Terminator::Call { .. } | Terminator::CallIndirect { .. });
+        let calls = block.terminator.is_call();
         block.is_metered |= if calls { cycles >= CYCLES_BEFORE_CALLS_MIN } else { !stays(&block.terminator) };
         let left = if block.is_metered || calls { 0 } else { cycles };
         cfg.successors(index).iter().for_each(|&to| unseen[to] = unseen[to].max(left));

@@ -10,19 +10,15 @@
 //! The host wants all registers of a function that it may enter in the middle of a run. Code that is loaded
 //! at run time may read and change all registers.
 
-use std::rc::Rc;
-
 use antares_ir::{
     Cfg, Function, Module, Returns, SpAfter, Terminator,
     dataflow::{self, Direction, Effort, Problem, Worklist},
 };
 use antares_program::{FunctionId, Reg, RegSet};
 
-use crate::Analyses;
-
 /// Computes the params and results of every function.
-pub(crate) fn sign(module: &mut Module, analyses: &mut Analyses) {
-    let mut analysis = Analysis::new(module, analyses);
+pub(crate) fn sign(module: &mut Module) {
+    let mut analysis = Analysis::new(module);
     analysis.find_changes(module);
     analysis.find_live(module);
     module.indirect_params = analysis.indirect_params;
@@ -77,7 +73,7 @@ struct Analysis {
     changes: Vec<RegSet>,
     wanted: Vec<RegSet>,
     params: Vec<RegSet>,
-    cfgs: Vec<Rc<Cfg>>,
+    cfgs: Vec<Cfg>,
     live_in: Vec<Vec<RegSet>>,
     /// By function and block: registers live at the end.
     live_out: Vec<Vec<RegSet>>,
@@ -90,7 +86,7 @@ struct Analysis {
 }
 
 impl Analysis {
-    fn new(module: &Module, analyses: &mut Analyses) -> Self {
+    fn new(module: &Module) -> Self {
         let count = module.functions.len();
         let calls = |index: &usize| {
             module.functions[*index].blocks.iter().any(|block| block.terminator.calls_by_address())
@@ -111,7 +107,7 @@ impl Analysis {
             changes: vec![RegSet::EMPTY; count],
             wanted: module.functions.iter().map(wanted).collect(),
             params: vec![RegSet::EMPTY; count],
-            cfgs: module.functions.iter().map(|function| analyses.cfg(function)).collect(),
+            cfgs: module.functions.iter().map(|function| Cfg::of(&function.blocks)).collect(),
             live_in: none_live(),
             live_out: none_live(),
             indirect_changes: indirect,
