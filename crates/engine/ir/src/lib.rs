@@ -65,12 +65,7 @@ impl Width {
     /// Bytes of the access.
     #[must_use]
     pub const fn bytes(self) -> i64 {
-        match self {
-            Self::Byte => 1,
-            Self::Half => 2,
-            Self::Word => 4,
-            Self::Double => 8,
-        }
+        1 << self as i64
     }
 }
 
@@ -298,8 +293,8 @@ impl Block {
     }
 }
 
-/// The value of `sp` after a call of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The value of `sp` after a call of a function, from the best case to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpAfter {
     /// Proved to be the value before the call.
     Same,

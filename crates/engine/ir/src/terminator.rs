@@ -219,18 +219,11 @@ impl Terminator {
 
     /// The operands.
     pub fn values(&self) -> impl Iterator<Item = Value> {
-        let (mut own, mut listed) = (None, None);
-        match self {
-            Self::Branch { condition: value, .. } | Self::CallIndirect { target: value, .. } => {
-                own = Some(*value);
-            }
-            Self::JumpIndirect { target, table, .. } => {
-                own = Some(*target);
-                listed = table.as_ref();
-            }
-            _ => {}
-        }
-        let listed = listed.map(|table| [Some(table.base), table.register.map(|(value, _)| value)]);
-        own.into_iter().chain(listed.into_iter().flatten().flatten()).chain(self.link())
+        let mut values = Vec::new();
+        let _same = self.map(|value| {
+            values.push(value);
+            value
+        });
+        values.into_iter()
     }
 }

@@ -18,21 +18,13 @@ impl Width {
     /// Name in the text form.
     #[must_use]
     pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Byte => "b",
-            Self::Half => "h",
-            Self::Word => "w",
-            Self::Double => "d",
-        }
+        ["b", "h", "w", "d"][self as usize]
     }
 }
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        })
+        f.write_str(if *self == Self::Read { "read" } else { "write" })
     }
 }
 

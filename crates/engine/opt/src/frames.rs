@@ -102,7 +102,7 @@ fn analyze(module: &Module, moves: &[Vec<Moves>]) -> Vec<StackFacts> {
     while let Some(index) = queue.pop() {
         let distances = distances(&functions[index], &moves[index], &facts, &cfgs[index]);
         let (after, moves) = after(&functions[index], &moves[index], &distances, &facts);
-        let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
+        let (after, moves) = (facts[index].after.max(after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
         if (after, moves) != (facts[index].after, facts[index].moves) {
             (facts[index].after, facts[index].moves) = (after, moves);
@@ -110,14 +110,6 @@ fn analyze(module: &Module, moves: &[Vec<Moves>]) -> Vec<StackFacts> {
         }
     }
     facts
-}
-
-fn worse(a: SpAfter, b: SpAfter) -> SpAfter {
-    match (a, b) {
-        (SpAfter::Moved, _) | (_, SpAfter::Moved) => SpAfter::Moved,
-        (SpAfter::Compared, _) | (_, SpAfter::Compared) => SpAfter::Compared,
-        (SpAfter::Same, SpAfter::Same) => SpAfter::Same,
-    }
 }
 
 /// The distance of a value from `sp` at function entry.
@@ -262,7 +254,7 @@ fn after(
             _ if function.link != Reg::RA => SpAfter::Moved,
             _ => SpAfter::Compared,
         };
-        (after, moved) = (worse(after, worse(own, callee)), moved.meet(end));
+        (after, moved) = (after.max(own).max(callee), moved.meet(end));
     }
     (after, moved)
 }

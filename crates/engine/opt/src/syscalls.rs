@@ -25,11 +25,11 @@ const VERSION_MIN: u32 = 2;
 /// Finds the effects of the syscalls of `module`: whether they may load code, and which may stop the VM and
 /// so read all registers.
 pub(crate) fn find(module: &mut Module) {
-    let usage = usage(module);
+    let [loads_code, stops] = [&LOAD_CODE[..], &STOPPING].map(|numbers| has_constant(module, numbers));
     // Loaded code is open from the start.
-    module.is_open |= usage.loads_code;
-    module.keeps_stores |= usage.loads_code;
-    if !usage.stops {
+    module.is_open |= loads_code;
+    module.keeps_stores |= loads_code;
+    if !stops || module.options.vm_version < VERSION_MIN {
         return;
     }
     for block in module.functions.iter_mut().flat_map(|function| &mut function.blocks) {
@@ -42,20 +42,9 @@ pub(crate) fn find(module: &mut Module) {
     }
 }
 
-/// The effects of a program's syscalls, judging by its constants.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    stops: bool,
-    loads_code: bool,
-}
-
-/// Searches for the numbers of these syscalls.
-fn usage(module: &Module) -> Usage {
+/// Whether the program has one of `numbers` as a constant.
+fn has_constant(module: &Module, numbers: &[i64]) -> bool {
     let blocks = module.functions.iter().flat_map(|function| &function.blocks);
-    let numbers = blocks.flat_map(|block| &block.ops).filter_map(Op::number);
-    let is_late = module.options.vm_version >= VERSION_MIN;
-    numbers.fold(Usage::default(), |usage, number| Usage {
-        stops: usage.stops || (is_late && STOPPING.contains(&number)),
-        loads_code: usage.loads_code || LOAD_CODE.contains(&number),
-    })
+    let mut constants = blocks.flat_map(|block| &block.ops).filter_map(Op::number);
+    constants.any(|number| numbers.contains(&number))
 }

@@ -1,6 +1,6 @@
 //! Builds the guard in the preheader of a versioned loop, which decides whether the bounded body may run.
 
-use antares_ir::{Access, BinaryOp, Block, LinearSum, LoopSpan, Op, Terminator, Value};
+use antares_ir::{Access, BinaryOp, Block, LinearSum, LoopSpan, Op, Terminator, Value, span};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::loops::affine::{AddRecurrence, Affine, STEP_MAX};
@@ -123,9 +123,7 @@ struct Span {
 impl Span {
     /// The number of valid start addresses in the bounds, minus one.
     fn slack(&self) -> Option<i64> {
-        let (start, end) = self.bounds;
-        let bytes = self.high.checked_sub(self.low)?.cast_unsigned();
-        i64::try_from(end.checked_sub(start)?.checked_sub(bytes)?).ok()
+        i64::try_from(span(self.bounds, self.low, self.high)?.1).ok()
     }
 
     /// Whether the condition for this span implies that for `other`.
