@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use antares_ir::{Access, BinaryOp, Block, Cfg, Function, Op, Terminator, Value};
-use antares_program::Reg;
+use antares_program::{Reg, RegSet};
 
 /// Maximum distance that the analysis follows.
 const DISTANCE_MAX: i64 = 1 << 20;
@@ -67,40 +67,32 @@ impl Window {
     }
 }
 
-/// The addresses that loads and stores may access.
+/// The addresses that loads and stores may access, by kind of access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Windows {
-    read: Window,
-    write: Window,
-}
+pub(super) struct Windows([Window; 2]);
 
 impl Windows {
     fn of(access: Access, low: i64, high: i64) -> Self {
-        let window = Window::near(low, high);
-        match access {
-            Access::Read => Self { read: window, ..Self::default() },
-            Access::Write => Self { write: window, ..Self::default() },
-        }
+        let mut windows = Self::default();
+        windows.0[access as usize] = Window::near(low, high);
+        windows
     }
 
     fn map(self, change: impl Fn(Window) -> Window) -> Self {
-        Self { read: change(self.read), write: change(self.write) }
+        Self(self.0.map(change))
     }
 
     fn hull(self, other: Self) -> Self {
-        Self { read: self.read.hull(other.read), write: self.write.hull(other.write) }
+        Self([0, 1].map(|access| self.0[access].hull(other.0[access])))
     }
 
     fn common(self, other: Self) -> Self {
-        Self { read: self.read.common(other.read), write: self.write.common(other.write) }
+        Self([0, 1].map(|access| self.0[access].common(other.0[access])))
     }
 
     /// Whether the windows contain all of `[low, high)`.
     pub(super) fn hold(self, access: Access, low: i64, high: i64) -> bool {
-        let window = match access {
-            Access::Read => self.read,
-            Access::Write => self.write,
-        };
+        let window = self.0[access as usize];
         low < high && i64::from(window.low) <= low && high <= i64::from(window.high)
     }
 }
@@ -121,9 +113,10 @@ impl ImpliedWindows {
     }
 
     pub(super) fn all(self, known: Windows) -> Windows {
-        let Some(below) = self.below.filter(|_| !known.write.is_none()) else { return known };
-        let (low, high) = (i64::from(known.write.low), i64::from(known.write.high));
-        Windows { read: known.read.hull(Window::near(low.saturating_sub(below), high)), ..known }
+        let [read, write] = known.0;
+        let Some(below) = self.below.filter(|_| !write.is_none()) else { return known };
+        let (low, high) = (i64::from(write.low), i64::from(write.high));
+        Windows([read.hull(Window::near(low.saturating_sub(below), high)), write])
     }
 
     /// The facts that a check provides.
@@ -153,19 +146,13 @@ pub(super) struct Executed {
     /// The registers that the block writes.
     written: Vec<(Reg, Root, i64)>,
     /// The registers that are unknown after the block.
-    lost: Lost,
+    lost: RegSet,
 }
 
 pub(super) struct ElidedCheck {
     pub(super) operation: usize,
     /// The root of the check's base, and the distance from it.
     root: (Root, i64),
-}
-
-enum Lost {
-    None,
-    One(Reg),
-    All,
 }
 
 impl Executed {
@@ -205,9 +192,9 @@ impl Executed {
         };
         let written = block.writes.iter().map(root).collect();
         let lost = match block.terminator {
-            Terminator::Call { .. } | Terminator::CallIndirect { .. } => Lost::All,
-            Terminator::Ecall { .. } => Lost::One(Reg::A0),
-            _ => Lost::None,
+            Terminator::Call { .. } | Terminator::CallIndirect { .. } => RegSet::ALL,
+            Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),
+            _ => RegSet::EMPTY,
         };
         Self { left_out, checked, written, lost }
     }
@@ -219,10 +206,8 @@ impl Executed {
     }
 
     fn checked(&self, root: Root) -> Windows {
-        self.checked
-            .iter()
-            .find(|(known, _)| *known == root)
-            .map_or_else(Windows::default, |(_, windows)| *windows)
+        let found = self.checked.iter().find(|(known, _)| *known == root);
+        found.map(|(_, windows)| *windows).unwrap_or_default()
     }
 
     /// The facts at the block's end.
@@ -241,14 +226,8 @@ impl Executed {
             };
             after[register.index()] = known.map(|window| window.seen_from_above(distance));
         }
-        match self.lost {
-            Lost::None => after,
-            Lost::One(register) => {
-                after[register.index()] = Windows::default();
-                after
-            }
-            Lost::All => KnownRegisters::default(),
-        }
+        self.lost.iter().for_each(|register| after[register.index()] = Windows::default());
+        after
     }
 }
 

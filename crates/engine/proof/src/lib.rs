@@ -90,20 +90,14 @@ impl From<VerifyError> for ProofError {
 /// the module's form.
 #[must_use]
 pub fn refused(module: &Module) -> Vec<ProofError> {
-    match antares_ir::verify(module) {
-        Ok(()) => unproved(module, true),
-        Err(error) => vec![error.into()],
-    }
+    antares_ir::verify(module).map_or_else(|error| vec![error.into()], |()| unproved(module, true))
 }
 
 /// Like [`refused`], for a module between passes. Signatures, cycle-limit checks and the values of `sp` may
 /// still be missing.
 #[must_use]
 pub fn refused_between_passes(module: &Module) -> Vec<ProofError> {
-    match antares_ir::verify_unsigned(module) {
-        Ok(()) => unproved(module, false),
-        Err(error) => vec![error.into()],
-    }
+    antares_ir::verify_unsigned(module).map_or_else(|error| vec![error.into()], |()| unproved(module, false))
 }
 
 /// The unproved claims of a well-formed `module`, all of them if it `is_finished`.
