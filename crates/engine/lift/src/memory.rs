@@ -24,29 +24,20 @@ pub(crate) struct Accesses {
 
 impl Accesses {
     pub(crate) fn add(&mut self, access: Access, address: Linear, width: Width) {
-        let low = address.offset;
-        let Some(high) = low.checked_add(width.bytes()) else {
-            // The end of the access overflows i64: its own group checks it modulo 2^64.
-            self.groups.push(AccessGroup {
-                access,
-                base: address.root,
-                low,
-                high: low.wrapping_add(width.bytes()),
-            });
-            return;
-        };
+        let (low, base) = (address.offset, address.root);
+        // If the end of the access overflows i64, its own group checks it modulo 2^64.
+        let (high, overflows) = low.overflowing_add(width.bytes());
         let fits = |group: &&mut AccessGroup| {
             let span = group.high.max(high).checked_sub(group.low.min(low));
-            group.access == access
-                && group.base == address.root
-                && span.is_some_and(|span| span <= SPAN_BYTES_MAX)
+            let is_near = span.is_some_and(|span| span <= SPAN_BYTES_MAX);
+            !overflows && group.access == access && group.base == base && is_near
         };
         match self.groups.iter_mut().find(fits) {
             Some(group) => {
                 group.low = group.low.min(low);
                 group.high = group.high.max(high);
             }
-            None => self.groups.push(AccessGroup { access, base: address.root, low, high }),
+            None => self.groups.push(AccessGroup { access, base, low, high }),
         }
     }
 

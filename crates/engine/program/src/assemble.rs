@@ -5,11 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use antares_abi::{CompileOptions, Hints, Isa};
+use antares_abi::{CompileOptions, Isa};
 
 use crate::{
-    Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
-    Terminator,
+    Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Reg, Terminator,
     explore::{FunctionDraft, Key},
     line::Line,
     trace::is_overlong,
@@ -21,17 +20,17 @@ const CALL_BYTES: u64 = 4;
 /// Maximum instructions of millicode to follow: it stores or loads some registers and moves the stack.
 const MILLICODE_INSTRUCTIONS_MAX: usize = 32;
 
-/// The program that `drafts` describe. Callers anywhere may enter the functions in `exposed`.
+/// The functions that `drafts` describe. Callers anywhere may enter the functions in `exposed`.
 pub(crate) fn assemble(
     image: &Image,
     decoder: &mut Decoder,
     drafts: &BTreeMap<Key, FunctionDraft>,
     exposed: &BTreeSet<u64>,
-) -> Program {
+) -> Vec<Function> {
     let ids: BTreeMap<Key, FunctionId> = drafts.keys().copied().zip((0..).map(FunctionId)).collect();
     let names: BTreeMap<u64, &str> =
         image.symbols.iter().map(|symbol| (symbol.address.0, symbol.name.as_str())).collect();
-    let functions = drafts
+    drafts
         .iter()
         .map(|(&key, draft)| {
             let blocks = Builder::new(decoder, &ids, (image.options, key), draft).build();
@@ -44,19 +43,7 @@ pub(crate) fn assemble(
                 blocks,
             }
         })
-        .collect();
-    Program {
-        options: image.options,
-        hints: Hints::default(),
-        entry: image.entry,
-        code_start: image.executable.first().map_or(0, |range| range.0),
-        code_end: image.executable.last().map_or(0, |range| range.1),
-        writable: image.writable_range(),
-        code: image.code(),
-        is_loaded_code: image.is_loaded_code,
-        functions,
-        function_tables: BTreeMap::new(),
-    }
+        .collect()
 }
 
 struct Builder<'a, 'd> {

@@ -115,14 +115,8 @@ pub(crate) fn explore(
         code: code_start..code_end,
         draft,
         work: vec![entry],
-        shared: BTreeSet::new(),
-        others: BTreeSet::new(),
-        computed: BTreeMap::new(),
-        code_bases: BTreeSet::new(),
-        returned_by: Vec::new(),
-        has_returns: false,
-        jumps: 0,
         has_called: surroundings.has_called,
+        ..Explorer::default()
     };
     loop {
         explorer.follow(decoder);
@@ -138,6 +132,7 @@ fn inside<'a>(addresses: &'a [u64], range: &Range<u64>) -> &'a [u64] {
     addresses.get(place(range.start)..place(range.end)).unwrap_or_default()
 }
 
+#[derive(Default)]
 struct Explorer {
     vm_version: u32,
     entry: u64,

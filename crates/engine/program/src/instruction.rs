@@ -7,7 +7,7 @@ use ckb_vm::instructions::{
 };
 
 /// A guest register, `x0..x31`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reg(pub u8);
 
 impl Reg {

@@ -187,8 +187,18 @@ pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<P
     }
     let constants = drafts.values().flat_map(|draft| &draft.constants);
     let function_tables = function_tables(image, constants, &exposed);
-    let program = assemble(image, &mut decoder, &drafts, &exposed);
-    Ok(Program { hints: hints.clone(), function_tables, ..program })
+    Ok(Program {
+        options: image.options,
+        hints: hints.clone(),
+        entry: image.entry,
+        code_start: image.executable.first().map_or(0, |range| range.0),
+        code_end: image.executable.last().map_or(0, |range| range.1),
+        writable: image.writable_range(),
+        code: image.code(),
+        is_loaded_code: image.is_loaded_code,
+        functions: assemble(image, &mut decoder, &drafts, &exposed),
+        function_tables,
+    })
 }
 
 /// Maximum rounds over the whole program to find new starts. A later start only turns jumps into tail calls.
@@ -356,11 +366,8 @@ impl<'a> Recovery<'a> {
             return Err(ProgramError::Functions { max: self.limits.functions_max, at: GuestAddr(key.0) });
         }
         let is_guess = self.is_guess(key.0);
-        if is_guess {
-            self.now.guesses.push_back(key)
-        } else {
-            self.now.queue.push_back(key)
-        }
+        let queue = if is_guess { &mut self.now.guesses } else { &mut self.now.queue };
+        queue.push_back(key);
         Ok(())
     }
 
