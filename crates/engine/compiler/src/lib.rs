@@ -213,19 +213,12 @@ fn lower_by(
         optimize(&mut module, context, level);
         Ok(module)
     };
-    believed(optimized(level)?, || optimized(Level::Plain))
-}
-
-/// `optimized` if the verifier accepts it, else the plain form.
-fn believed(
-    optimized: Module,
-    plain: impl FnOnce() -> Result<Module, CompileError>,
-) -> Result<Lowered, CompileError> {
-    let unproved_functions = refused(&optimized).len() as u64;
+    let module = optimized(level)?;
+    let unproved_functions = refused(&module).len() as u64;
     if unproved_functions == 0 {
-        return Ok(Lowered { module: optimized, unproved_functions });
+        return Ok(Lowered { module, unproved_functions });
     }
-    let module = plain()?;
+    let module = optimized(Level::Plain)?;
     match refused(&module).first() {
         None => Ok(Lowered { module, unproved_functions }),
         Some(error) => Err(CompileError::Failed { detail: format!("the IR is wrong: {error}") }),
