@@ -7,11 +7,11 @@ use antares_ir::{BinaryOp, UnaryOp, Value};
 
 use crate::{
     assembler::{Alu, Assembler, Cond, Count, Extend, Gpr, Label, Mem, Rm, Shift, Unary},
-    block::BlockEmitter,
     fitted::fitted,
+    function::FunctionEmitter,
 };
 
-impl BlockEmitter<'_, '_, '_> {
+impl FunctionEmitter<'_, '_> {
     pub(crate) fn binary(&mut self, value: Value, op: BinaryOp, a: Value, b: Value) {
         match op {
             BinaryOp::Add => self.add(value, a, b),
@@ -41,7 +41,7 @@ impl BlockEmitter<'_, '_, '_> {
             _ => {
                 let cond = self.compare(op, a, b);
                 let to = self.result(value, &[], None);
-                let asm = &mut self.code().asm;
+                let asm = &mut self.code.asm;
                 asm.set(cond, to);
                 asm.extend(Extend::ZeroByte, to, to);
             }
@@ -53,7 +53,7 @@ impl BlockEmitter<'_, '_, '_> {
             return self.or_combine(value, a);
         }
         let (to, from) = self.moved(value, a, &[a]);
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         match op {
             UnaryOp::SextB => asm.extend(Extend::SignByte, to, from),
             UnaryOp::SextH => asm.extend(Extend::SignHalf, to, from),
@@ -100,7 +100,7 @@ impl BlockEmitter<'_, '_, '_> {
     fn add_number(&mut self, value: Value, (a, b): (Value, Value), number: i32) {
         let x = self.register(a);
         let to = self.result(value, &[a, b], Some(x));
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         match number {
             0 => asm.mov(to, x),
             _ if to == x => asm.alu_number(Alu::Add, to, number),
@@ -115,7 +115,7 @@ impl BlockEmitter<'_, '_, '_> {
         let x = self.register(a);
         let y = self.operand(b);
         let to = self.result(value, &[a, b], Some(x));
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         if to != x && y == Rm::Reg(to) {
             asm.unary(Unary::Neg, to);
             asm.alu(Alu::Add, to, x);
@@ -130,13 +130,13 @@ impl BlockEmitter<'_, '_, '_> {
         let word = Some(i64::from(u32::MAX));
         if op == Alu::And && self.values.number(b) == word {
             let (to, from) = self.moved(value, a, &[a, b]);
-            return self.code().asm.mov_word(to, from);
+            return self.code.asm.mov_word(to, from);
         }
         let Some(number) = self.values.immediate(b) else {
             return self.commutative(value, a, b, move |asm, to, x, y| two_address(asm, op, to, x, y));
         };
         let (to, from) = self.moved(value, a, &[a, b]);
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         asm.mov(to, from);
         asm.alu_number(op, to, number);
     }
@@ -147,8 +147,8 @@ impl BlockEmitter<'_, '_, '_> {
         let y = self.operand(b);
         let to = self.result(value, &[a, b], Some(x));
         match y {
-            Rm::Reg(y) if y == to => emit(&mut self.code().asm, to, y, Rm::Reg(x)),
-            _ => emit(&mut self.code().asm, to, x, y),
+            Rm::Reg(y) if y == to => emit(&mut self.code.asm, to, y, Rm::Reg(x)),
+            _ => emit(&mut self.code.asm, to, x, y),
         }
     }
 
@@ -158,12 +158,12 @@ impl BlockEmitter<'_, '_, '_> {
         }
         let distance = self.register(b);
         let (to, from) = self.moved(value, a, &[a, b]);
-        self.code().asm.shift(op, to, from, distance);
+        self.code.asm.shift(op, to, from, distance);
     }
 
     fn shift_number(&mut self, value: Value, op: Shift, (a, b): (Value, Value), number: i64) {
         let (to, from) = self.moved(value, a, &[a, b]);
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         asm.mov(to, from);
         let distance: u8 = fitted(number & 63);
         if distance != 0 {
@@ -178,21 +178,21 @@ impl BlockEmitter<'_, '_, '_> {
         self.claim(Gpr::RCX);
         self.copy(b, Gpr::RCX);
         let (to, from) = self.moved(value, a, &[a, b]);
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         asm.mov(to, from);
         asm.shift_by_cl(op, to);
     }
 
     /// Copies a value to a claimed register.
-    fn copy(&mut self, value: Value, to: Gpr) {
-        self.values.load(self.function.code, value, to);
+    pub(crate) fn copy(&mut self, value: Value, to: Gpr) {
+        self.values.load(self.code, value, to);
     }
 
     fn multiply(&mut self, value: Value, a: Value, b: Value) {
         let (a, b) = if self.values.number(a).is_some() { (b, a) } else { (a, b) };
         if let Some(number) = self.values.immediate(b) {
             let (to, from) = self.moved(value, a, &[a, b]);
-            return self.code().asm.imul_number(to, from, number);
+            return self.code.asm.imul_number(to, from, number);
         }
         if let Some(high) = self.other_half(value, BinaryOp::MulHighUnsigned, a, b) {
             return self.multiply_wide(high, value, a, b);
@@ -211,7 +211,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.copy(a, Gpr::RDX);
         let y = self.operand(b);
         let to = self.result(value, &[a, b], None);
-        self.code().asm.mulx(to, to, y);
+        self.code.asm.mulx(to, to, y);
     }
 
     /// Computes both halves of an unsigned product, one of them ahead of its own operation.
@@ -221,10 +221,10 @@ impl BlockEmitter<'_, '_, '_> {
         let y = self.register(b);
         let high_to = self.result(high, &[a, b, a, b], None);
         let low_to = self.result(low, &[], None);
-        self.code().asm.mulx(high_to, low_to, y);
+        self.code.asm.mulx(high_to, low_to, y);
         // The half of the current operation settles in `operation`.
         for half in [high, low] {
-            self.values.settle(self.function.code, half);
+            self.values.settle(self.code, half);
         }
     }
 
@@ -233,9 +233,9 @@ impl BlockEmitter<'_, '_, '_> {
         self.claim(Gpr::RDX);
         self.copy(a, Gpr::RAX);
         let y = self.register(b);
-        self.code().asm.unary(Unary::Imul, y);
+        self.code.asm.unary(Unary::Imul, y);
         let to = self.result(value, &[a, b], None);
-        self.code().asm.mov(to, Gpr::RDX);
+        self.code.asm.mov(to, Gpr::RDX);
     }
 
     /// The unsigned high half, minus the second operand if the first is negative.
@@ -244,17 +244,17 @@ impl BlockEmitter<'_, '_, '_> {
         self.copy(a, Gpr::RDX);
         let y = self.register(b);
         let high = self.scratch();
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         asm.mulx(high, high, y);
         asm.shift_number(Shift::Sar, Gpr::RDX, 63);
         asm.alu(Alu::And, Gpr::RDX, y);
         asm.alu(Alu::Sub, high, Gpr::RDX);
         let to = self.result(value, &[a, b], None);
-        self.code().asm.mov(to, high);
+        self.code.asm.mov(to, high);
     }
 
     fn divide(&mut self, value: Value, op: BinaryOp, a: Value, b: Value) {
-        let stubs = self.function.context.stubs;
+        let stubs = self.context.stubs;
         let (stub, from) = match op {
             BinaryOp::Div => (stubs.divide, Gpr::RAX),
             BinaryOp::Rem => (stubs.divide, Gpr::RDX),
@@ -272,7 +272,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.claim(y);
         self.copy(a, x);
         self.copy(b, y);
-        self.code().asm.call(stub);
+        self.code.asm.call(stub);
     }
 
     /// Moves the result out of a claimed register.
@@ -280,9 +280,9 @@ impl BlockEmitter<'_, '_, '_> {
         for operand in operands {
             self.values.release(*operand);
         }
-        self.values.unlock(self.function.code);
+        self.values.unlock(self.code);
         let to = self.result(value, &[], Some(from));
-        self.code().asm.mov(to, from);
+        self.code.asm.mov(to, from);
     }
 
     /// Selects `b` if `cond` holds for the comparison of `a` with `b`, else `a`.
@@ -295,10 +295,10 @@ impl BlockEmitter<'_, '_, '_> {
     }
 
     fn carryless(&mut self, value: Value, op: BinaryOp, a: Value, b: Value) {
-        self.call_with(self.function.context.stubs.carryless, (a, Gpr::RAX), (b, Gpr::RDX));
+        self.call_with(self.context.stubs.carryless, (a, Gpr::RAX), (b, Gpr::RDX));
         let (low, high) = (Gpr::RAX, Gpr::RDX);
         if op == BinaryOp::ClmulReversed {
-            let asm = &mut self.code().asm;
+            let asm = &mut self.code.asm;
             asm.shift_number(Shift::Shl, high, 1);
             asm.shift_number(Shift::Shr, low, 63);
             asm.alu(Alu::Or, high, low);
@@ -310,7 +310,7 @@ impl BlockEmitter<'_, '_, '_> {
     fn or_combine(&mut self, value: Value, a: Value) {
         let from = self.register(a);
         let (low_bits, sum) = (self.scratch(), self.scratch());
-        let asm = &mut self.code().asm;
+        let asm = &mut self.code.asm;
         asm.mov_number(low_bits, 0x7f7f_7f7f_7f7f_7f7f);
         asm.mov(sum, from);
         asm.alu(Alu::And, sum, low_bits);
@@ -320,7 +320,7 @@ impl BlockEmitter<'_, '_, '_> {
         asm.alu(Alu::And, sum, low_bits);
         asm.shift_number(Shift::Shr, sum, 7);
         let to = self.result(value, &[a], None);
-        self.code().asm.imul_number(to, sum, 255);
+        self.code.asm.imul_number(to, sum, 255);
     }
 }
 

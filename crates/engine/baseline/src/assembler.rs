@@ -364,11 +364,10 @@ impl Assembler {
     }
 
     pub(crate) fn jump(&mut self, to: Label) {
-        if let Some(short) = self.short_distance(to) {
-            self.code.extend([0xeb, short]);
-            return;
+        match self.short_distance(to) {
+            Some(short) => self.code.extend([0xeb, short]),
+            None => self.jump_far(to),
         }
-        self.jump_far(to);
     }
 
     /// A jump whose encoding always has 5 bytes.

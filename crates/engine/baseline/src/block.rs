@@ -7,21 +7,10 @@ use crate::{
     fold,
     function::FunctionEmitter,
     registers::{BASE, CYCLES_LEFT},
-    values::{Code, Values},
 };
 
 /// Maximum distance between the two halves of a product that share one multiplication.
 const PAIR_DISTANCE_MAX: usize = 8;
-
-/// The operations of a block being emitted.
-#[derive(Debug)]
-pub(crate) struct BlockEmitter<'e, 'a, 'm> {
-    pub(crate) function: &'e mut FunctionEmitter<'a, 'm>,
-    block: &'e Block,
-    pub(crate) values: &'e mut Values<'a>,
-    /// Values that were emitted ahead of their own operation.
-    early: Vec<Value>,
-}
 
 /// The comparison that computes the condition of the block's branch.
 pub(crate) fn branch_comparison(block: &Block) -> Option<(Value, BinaryOp, Value, Value)> {
@@ -37,19 +26,7 @@ fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, Eq | Ne | Lt | LtUnsigned | Ge | GeUnsigned)
 }
 
-impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
-    pub(crate) fn new(
-        function: &'e mut FunctionEmitter<'a, 'm>,
-        block: &'e Block,
-        values: &'e mut Values<'a>,
-    ) -> Self {
-        Self { function, block, values, early: Vec::new() }
-    }
-
-    pub(crate) fn code(&mut self) -> &mut Code {
-        self.function.code
-    }
-
+impl FunctionEmitter<'_, '_> {
     pub(crate) fn operation(&mut self, index: u32, op: &Op) {
         let value = Value(index);
         if let Some(place) = self.early.iter().position(|early| *early == value) {
@@ -64,7 +41,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Proved { base, .. } => self.values.release(base),
             Op::Charge(cycles) => {
                 let charged = self.operand(cycles);
-                self.code().asm.alu(Alu::Sub, CYCLES_LEFT, charged);
+                self.code.asm.alu(Alu::Sub, CYCLES_LEFT, charged);
                 self.values.release(cycles);
             }
             _ if self.values.uses(value) == 0 => self.skip(op),
@@ -76,13 +53,13 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Binary(op, a, b) => self.binary(value, op, a, b),
             Op::CyclesLeft => {
                 let to = self.result(value, &[], None);
-                self.code().asm.mov(to, CYCLES_LEFT);
+                self.code.asm.mov(to, CYCLES_LEFT);
             }
         }
         if op.has_value() {
-            self.values.settle(self.function.code, value);
+            self.values.settle(self.code, value);
         }
-        self.values.unlock(self.function.code);
+        self.values.unlock(self.code);
     }
 
     /// Skips `op`, whose value is unused and which has no other effect.
@@ -108,7 +85,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             self.skip(op);
             return true;
         }
-        let is_branch_s = branch_comparison(self.block).is_some_and(|(condition, ..)| condition == value);
+        let is_branch_s = branch_comparison(self.block()).is_some_and(|(condition, ..)| condition == value);
         self.values.is_deferred |= is_branch_s && self.values.uses(value) == 1;
         is_branch_s && self.values.is_deferred
     }
@@ -116,9 +93,9 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
     /// The unsigned high half of the same product, or its low half, if it follows soon.
     pub(crate) fn other_half(&mut self, value: Value, wanted: BinaryOp, a: Value, b: Value) -> Option<Value> {
         let start = value.0 as usize + 1;
-        let end = (start + PAIR_DISTANCE_MAX).min(self.block.ops.len());
+        let end = (start + PAIR_DISTANCE_MAX).min(self.block().ops.len());
         let is_half = |op: &Op| *op == Op::Binary(wanted, a, b) || *op == Op::Binary(wanted, b, a);
-        let place = self.block.ops[start..end].iter().position(is_half)?;
+        let place = self.block().ops[start..end].iter().position(is_half)?;
         let other = Value(u32::try_from(start + place).ok()?);
         if self.values.uses(other) == 0 || self.early.contains(&other) {
             return None;
@@ -129,29 +106,26 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
 
     /// The host address of a checked guest address. Locks its registers.
     fn address(&mut self, base: Value, offset: i64) -> Mem {
-        let code = &mut *self.function.code;
         if let Some(number) = self.values.number(base) {
             let address = number.wrapping_add(offset);
             if let Some(address) = i32::try_from(address).ok().filter(|address| *address >= 0) {
                 return Mem::at(BASE, address);
             }
         }
-        let register = self.values.register(code, base);
+        let register = self.register(base);
         if let Ok(offset) = i32::try_from(offset) {
             return Mem::indexed(BASE, register, offset);
         }
-        let sum = self.values.scratch(code);
-        code.asm.mov_number(sum, offset);
-        code.asm.alu(Alu::Add, sum, register);
+        let sum = self.scratch();
+        self.code.asm.mov_number(sum, offset);
+        self.code.asm.alu(Alu::Add, sum, register);
         Mem::indexed(BASE, sum, 0)
     }
 
     fn load(&mut self, value: Value, (width, is_signed): (Width, bool), (base, offset): (Value, i64)) {
         let address = self.address(base, offset);
-        self.values.release(base);
-        let code = &mut *self.function.code;
-        let to = self.values.result(code, value, None);
-        let asm = &mut code.asm;
+        let to = self.result(value, &[base], None);
+        let asm = &mut self.code.asm;
         match (width, is_signed) {
             (Width::Byte, true) => asm.extend(Extend::SignByte, to, address),
             (Width::Byte, false) => asm.extend(Extend::ZeroByte, to, address),
@@ -168,12 +142,11 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         let bytes = width.bytes();
         let number = self.values.number(value);
         let low = number.map(|number| if bytes == 8 { number } else { number << 32 >> 32 });
-        let code = &mut *self.function.code;
         match low.and_then(|number| i32::try_from(number).ok()) {
-            Some(number) => code.asm.store_number(bytes, address, number),
+            Some(number) => self.code.asm.store_number(bytes, address, number),
             None => {
-                let from = self.values.register(code, value);
-                code.asm.store(bytes, address, from);
+                let from = self.register(value);
+                self.code.asm.store(bytes, address, from);
             }
         }
         self.values.release(base);
@@ -181,40 +154,35 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
     }
 
     fn check(&mut self, access: Access, base: Value, (low, high): (i64, i64)) {
-        let bounds = self.function.context.module.bounds(access);
+        let bounds = self.context.module.bounds(access);
         if let Some(number) = self.values.number(base) {
             let is_good = span(bounds, low, high)
                 .is_some_and(|(offset, room)| number.wrapping_add(offset).cast_unsigned() <= room);
             if !is_good {
-                self.function.code.asm.jump_far(self.function.context.stubs.bad_address);
+                self.code.asm.jump_far(self.context.stubs.bad_address);
             }
         } else {
-            let register = self.values.register(self.function.code, base);
-            let scratch = self.values.scratch(self.function.code);
-            self.function.check_between(bounds, register, (low, high), scratch);
+            let register = self.register(base);
+            let scratch = self.scratch();
+            self.check_between(bounds, register, (low, high), scratch);
         }
         self.values.release(base);
     }
 
-    /// Compares two values and releases them. Returns the condition under which `op` gives 1.
-    pub(crate) fn compare(&mut self, op: BinaryOp, a: Value, b: Value) -> Cond {
-        compare(self.function.code, self.values, op, a, b)
-    }
-
     pub(crate) fn operand(&mut self, value: Value) -> Rm {
-        self.values.operand(self.function.code, value)
+        self.values.operand(self.code, value)
     }
 
     pub(crate) fn register(&mut self, value: Value) -> Gpr {
-        self.values.register(self.function.code, value)
+        self.values.register(self.code, value)
     }
 
     pub(crate) fn scratch(&mut self) -> Gpr {
-        self.values.scratch(self.function.code)
+        self.values.scratch(self.code)
     }
 
     pub(crate) fn claim(&mut self, register: Gpr) {
-        self.values.claim(self.function.code, register);
+        self.values.claim(self.code, register);
     }
 
     /// Releases `operands` and returns a register for the result.
@@ -222,41 +190,41 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         for operand in operands {
             self.values.release(*operand);
         }
-        self.values.result(self.function.code, value, hint)
+        self.values.result(self.code, value, hint)
     }
-}
 
-/// Compares two values and releases them. Returns the condition under which `op` gives 1.
-pub(crate) fn compare(code: &mut Code, values: &mut Values, op: BinaryOp, a: Value, b: Value) -> Cond {
-    let is_swapped = values.number(a).is_some() && values.immediate(b).is_none();
-    let (x, y) = if is_swapped { (b, a) } else { (a, b) };
-    match values.immediate(y) {
-        Some(0) => {
-            let x = values.register(code, x);
-            code.asm.test(x, x);
+    /// Compares two values and releases them. Returns the condition under which `op` gives 1.
+    pub(crate) fn compare(&mut self, op: BinaryOp, a: Value, b: Value) -> Cond {
+        let is_swapped = self.values.number(a).is_some() && self.values.immediate(b).is_none();
+        let (x, y) = if is_swapped { (b, a) } else { (a, b) };
+        match self.values.immediate(y) {
+            Some(0) => {
+                let x = self.register(x);
+                self.code.asm.test(x, x);
+            }
+            Some(number) => {
+                let x = self.operand(x);
+                self.code.asm.alu_number(Alu::Cmp, x, number);
+            }
+            None => {
+                let x = self.register(x);
+                let y = self.operand(y);
+                self.code.asm.alu(Alu::Cmp, x, y);
+            }
         }
-        Some(number) => {
-            let x = values.operand(code, x);
-            code.asm.alu_number(Alu::Cmp, x, number);
+        self.values.release(a);
+        self.values.release(b);
+        match (op, is_swapped) {
+            (BinaryOp::Ne, _) => Cond::NOT_EQUAL,
+            (BinaryOp::Lt, false) => Cond::LESS,
+            (BinaryOp::Lt, true) => Cond::GREATER,
+            (BinaryOp::LtUnsigned, false) => Cond::BELOW,
+            (BinaryOp::LtUnsigned, true) => Cond::ABOVE,
+            (BinaryOp::Ge, false) => Cond::GREATER_EQUAL,
+            (BinaryOp::Ge, true) => Cond::LESS_EQUAL,
+            (BinaryOp::GeUnsigned, false) => Cond::ABOVE_EQUAL,
+            (BinaryOp::GeUnsigned, true) => Cond::BELOW_EQUAL,
+            _ => Cond::EQUAL,
         }
-        None => {
-            let x = values.register(code, x);
-            let y = values.operand(code, y);
-            code.asm.alu(Alu::Cmp, x, y);
-        }
-    }
-    values.release(a);
-    values.release(b);
-    match (op, is_swapped) {
-        (BinaryOp::Ne, _) => Cond::NOT_EQUAL,
-        (BinaryOp::Lt, false) => Cond::LESS,
-        (BinaryOp::Lt, true) => Cond::GREATER,
-        (BinaryOp::LtUnsigned, false) => Cond::BELOW,
-        (BinaryOp::LtUnsigned, true) => Cond::ABOVE,
-        (BinaryOp::Ge, false) => Cond::GREATER_EQUAL,
-        (BinaryOp::Ge, true) => Cond::LESS_EQUAL,
-        (BinaryOp::GeUnsigned, false) => Cond::ABOVE_EQUAL,
-        (BinaryOp::GeUnsigned, true) => Cond::BELOW_EQUAL,
-        _ => Cond::EQUAL,
     }
 }

@@ -1,15 +1,15 @@
 //! Emits block terminators: jumps, calls, returns, syscalls.
 
 use antares_abi::BailoutReason;
-use antares_ir::{Block, SpAfter, Terminator, Value};
+use antares_ir::{SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{
     assembler::{Alu, Cond, Gpr, Label, Mem, Shift},
-    block::{branch_comparison, compare},
+    block::branch_comparison,
     fitted::fitted,
     function::FunctionEmitter,
-    values::{Frame, Values},
+    values::Frame,
 };
 
 /// Maximum addresses to compare one after another.
@@ -19,43 +19,43 @@ const TABLE_ENTRIES_PER_ADDRESS: u64 = 8;
 
 impl FunctionEmitter<'_, '_> {
     /// Moves the block's final values to their locations and ends the block.
-    pub(crate) fn terminator(&mut self, index: usize, block: &Block, values: &mut Values) {
-        match &block.terminator {
+    pub(crate) fn terminator(&mut self) {
+        match &self.block().terminator {
             Terminator::Jump(to) => {
-                values.finish(self.code);
-                self.go_on(index, *to);
+                self.values.finish(self.code);
+                self.go_on(*to);
             }
             Terminator::Branch { condition, taken, otherwise } => {
-                self.branch(index, block, values, (*condition, *taken, *otherwise));
+                self.branch(*condition, *taken, *otherwise);
             }
             Terminator::Call { callee, to } => {
-                values.finish(self.code);
-                self.count_promoted(block, *callee);
+                self.values.finish(self.code);
+                self.count_promoted(*callee);
                 if self.context.module.returns_again(*callee) {
-                    self.mark(block, *to);
+                    self.mark(*to);
                 }
                 let function = self.context.functions[callee.0 as usize];
                 match self.context.module.functions[callee.0 as usize].sp_after {
                     SpAfter::Compared => self.call_and_compare(function),
                     SpAfter::Same | SpAfter::Moved => self.code.asm.call(function),
                 }
-                self.go_on(index, *to);
+                self.go_on(*to);
             }
             Terminator::TailCall { callee, link } => {
-                self.count_promoted(block, *callee);
-                self.tail_call(values, *callee, *link);
+                self.count_promoted(*callee);
+                self.tail_call(*callee, *link);
             }
             Terminator::CallIndirect { target, to, .. } => {
-                self.hold_target(values, *target);
-                values.finish(self.code);
+                self.hold_target(*target);
+                self.values.finish(self.code);
                 self.count_jump();
                 self.call_indirect();
-                self.go_on(index, *to);
+                self.go_on(*to);
             }
             Terminator::JumpIndirect { target, candidates, may_call, link, .. } => {
-                let link = link.filter(|_| *may_call).map(|link| self.hold_link(values, link));
-                self.hold_target(values, *target);
-                values.finish(self.code);
+                let link = link.filter(|_| *may_call).map(|link| self.hold_link(link));
+                self.hold_target(*target);
+                self.values.finish(self.code);
                 self.count_jump();
                 self.switch(candidates);
                 if !may_call {
@@ -64,14 +64,14 @@ impl FunctionEmitter<'_, '_> {
                 self.call_indirect();
                 self.return_if_own(link);
             }
-            Terminator::Return { link, locals } => self.finish_return(values, *link, locals),
+            Terminator::Return { link, locals } => self.finish_return(*link, locals),
             Terminator::Ecall { pc, to, .. } => {
-                values.finish(self.code);
+                self.values.finish(self.code);
                 self.syscall(*pc);
-                self.go_on(index, *to);
+                self.go_on(*to);
             }
             Terminator::Exit { pc } => {
-                values.finish(self.code);
+                self.values.finish(self.code);
                 self.syscall(*pc);
                 // The host never resumes after an exit.
                 self.bail_out(BailoutReason::Unsupported);
@@ -80,59 +80,53 @@ impl FunctionEmitter<'_, '_> {
         }
     }
 
-    fn branch(
-        &mut self,
-        index: usize,
-        block: &Block,
-        values: &mut Values,
-        (condition, taken, otherwise): (Value, BlockId, BlockId),
-    ) {
-        if let Some(number) = values.number(condition) {
-            values.finish(self.code);
+    fn branch(&mut self, condition: Value, taken: BlockId, otherwise: BlockId) {
+        if let Some(number) = self.values.number(condition) {
+            self.values.finish(self.code);
             let (to, other) = if number == 0 { (otherwise, taken) } else { (taken, otherwise) };
-            if let Some(counter) = self.branch_counter(block, to, other) {
+            if let Some(counter) = self.branch_counter(to, other) {
                 self.code.asm.count_at(counter);
             }
-            return self.go_on(index, to);
+            return self.go_on(to);
         }
-        let cond = match branch_comparison(block).filter(|_| values.is_deferred) {
-            Some((_, op, a, b)) => compare(self.code, values, op, a, b),
+        let cond = match branch_comparison(self.block()).filter(|_| self.values.is_deferred) {
+            Some((_, op, a, b)) => self.compare(op, a, b),
             None => {
-                let register = values.register(self.code, condition);
+                let register = self.register(condition);
                 self.code.asm.test(register, register);
-                values.release(condition);
+                self.values.release(condition);
                 Cond::NOT_EQUAL
             }
         };
-        values.unlock(self.code);
+        self.values.unlock(self.code);
         // Moves do not change the flags.
-        values.finish(self.code);
-        let (cond, near, far) = match taken.0 as usize == index + 1 {
+        self.values.finish(self.code);
+        let (cond, near, far) = match taken.0 as usize == self.index + 1 {
             true => (cond.inverted(), taken, otherwise),
             false => (cond, otherwise, taken),
         };
-        let to = self.counted_target(block, far, near);
+        let to = self.counted_target(far, near);
         self.code.asm.jump_if(cond, to);
-        if let Some(counter) = self.branch_counter(block, near, far) {
+        if let Some(counter) = self.branch_counter(near, far) {
             self.code.asm.count_at(counter);
         }
-        self.go_on(index, near);
+        self.go_on(near);
     }
 
     /// Copies the target of an indirect jump to rax, which stays locked until the end of the block.
-    fn hold_target(&mut self, values: &mut Values, target: Value) {
-        values.claim(self.code, Gpr::RAX);
-        values.load(self.code, target, Gpr::RAX);
-        values.release(target);
+    fn hold_target(&mut self, target: Value) {
+        self.claim(Gpr::RAX);
+        self.copy(target, Gpr::RAX);
+        self.values.release(target);
     }
 
     /// Saves the current value of the link register in the frame.
-    fn hold_link(&mut self, values: &mut Values, link: Value) -> u32 {
+    fn hold_link(&mut self, link: Value) -> u32 {
         let slot = self.code.frame.take();
-        let register = values.register(self.code, link);
+        let register = self.register(link);
         self.code.asm.store(8, Frame::memory(slot), register);
-        values.release(link);
-        values.unlock(self.code);
+        self.values.release(link);
+        self.values.unlock(self.code);
         slot
     }
 
@@ -147,31 +141,31 @@ impl FunctionEmitter<'_, '_> {
         self.give_back();
     }
 
-    fn tail_call(&mut self, values: &mut Values, callee: FunctionId, link: Option<Value>) {
+    fn tail_call(&mut self, callee: FunctionId, link: Option<Value>) {
         let function = self.context.functions[callee.0 as usize];
         let Some(link) = link else {
-            values.finish(self.code);
+            self.values.finish(self.code);
             return self.replace_by(function);
         };
-        let slot = self.hold_link(values, link);
-        values.finish(self.code);
+        let slot = self.hold_link(link);
+        self.values.finish(self.code);
         self.code.asm.call(function);
         // The callee returned to where the link register pointed. Only this function's own return address is
         // valid.
         self.return_if_own(Some(slot));
     }
 
-    fn finish_return(&mut self, values: &mut Values, link: Option<Value>, locals: &[(GuestAddr, BlockId)]) {
+    fn finish_return(&mut self, link: Option<Value>, locals: &[(GuestAddr, BlockId)]) {
         let (Some(link), Some(own)) = (link, self.own_link()) else {
-            values.finish(self.code);
+            self.values.finish(self.code);
             return self.give_back();
         };
-        let register = values.register(self.code, link);
+        let register = self.register(link);
         self.code.asm.alu(Alu::Cmp, register, own);
-        values.release(link);
-        values.unlock(self.code);
+        self.values.release(link);
+        self.values.unlock(self.code);
         // Moves do not change the flags.
-        values.finish(self.code);
+        self.values.finish(self.code);
         let other = self.cold_locals(locals);
         self.code.asm.jump_if(Cond::NOT_EQUAL, other);
         self.give_back();

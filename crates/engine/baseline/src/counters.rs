@@ -16,10 +16,10 @@ use crate::{
 const BETWEEN_MAX: usize = 8;
 
 impl FunctionEmitter<'_, '_> {
-    /// The counter of the branch at the end of `block` that goes to `to` and not to `other`. None without
+    /// The counter of the branch at the end of the block that goes to `to` and not to `other`. None without
     /// counters, or if the compiler inserted the branch: loop guards and target comparisons take no cycles.
-    pub(crate) fn branch_counter(&self, block: &Block, to: BlockId, other: BlockId) -> Option<Mem> {
-        let bits = self.context.counter_bits.filter(|_| block.cycles > 0)?;
+    pub(crate) fn branch_counter(&self, to: BlockId, other: BlockId) -> Option<Mem> {
+        let bits = self.context.counter_bits.filter(|_| self.block().cycles > 0)?;
         let blocks = [to, other].map(|id| &self.ir.blocks[id.0 as usize]);
         if blocks.into_iter().any(is_promoted) {
             return None;
@@ -42,16 +42,16 @@ impl FunctionEmitter<'_, '_> {
     }
 
     /// The label through which a branch reaches `to` instead of `other`: counting code, or the block itself.
-    pub(crate) fn counted_target(&mut self, block: &Block, to: BlockId, other: BlockId) -> Label {
-        let Some(counter) = self.branch_counter(block, to, other) else { return self.target(to) };
+    pub(crate) fn counted_target(&mut self, to: BlockId, other: BlockId) -> Label {
+        let Some(counter) = self.branch_counter(to, other) else { return self.target(to) };
         let at = self.code.asm.label();
         self.cold.push(Cold::Count(at, counter, to));
         at
     }
 
     /// Counts a call by address whose target was compared with `callee` as a call to `callee`.
-    pub(crate) fn count_promoted(&mut self, block: &Block, callee: FunctionId) {
-        let Some(bits) = self.context.counter_bits.filter(|_| is_promoted(block)) else { return };
+    pub(crate) fn count_promoted(&mut self, callee: FunctionId) {
+        let Some(bits) = self.context.counter_bits.filter(|_| is_promoted(self.block())) else { return };
         let entry = self.context.module.functions[callee.0 as usize].entry.0;
         let counter = Mem::at(BASE, fitted(COUNTERS_OFFSET + jump_counter(entry, bits)));
         self.code.asm.count_at(counter);

@@ -3,13 +3,13 @@
 use std::mem::offset_of;
 
 use antares_abi::{BailoutReason, HostTable, METER_MARK};
-use antares_ir::{Block, Function, Returns, Terminator, span};
+use antares_ir::{Block, Function, Returns, Terminator, Value, span};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
-    block, fitted, number,
+    fitted, number,
     registers::{BASE, CYCLES_LEFT, host, state_slot},
     stubs,
     values::{Code, Frame, Values},
@@ -44,6 +44,11 @@ pub(crate) struct FunctionEmitter<'a, 'm> {
     pub(crate) code: &'a mut Code,
     pub(crate) ir: &'a Function,
     pub(crate) blocks: Vec<Label>,
+    /// The number of the current block.
+    pub(crate) index: usize,
+    pub(crate) values: Values<'a>,
+    /// Values that were emitted ahead of their own operation.
+    pub(crate) early: Vec<Value>,
     /// The slot with the return address that the function was called with.
     own_link: Option<u32>,
     /// Ends of instructions that allocate or free the frame.
@@ -62,21 +67,24 @@ pub(crate) fn emit(context: &Context, code: &mut Code, ir: &Function) -> Result<
         code,
         ir,
         blocks,
+        index: 0,
+        values: Values::new(&ir.blocks[0], &context.pinned),
+        early: Vec::new(),
         own_link: None,
         frame_changes: Vec::new(),
         first_row: 0,
         cold: Vec::new(),
     };
     function.entry();
-    for (index, block) in ir.blocks.iter().enumerate() {
-        function.block(index, block);
+    for index in 0..ir.blocks.len() {
+        function.emit_block(index);
     }
     function.code.asm.row(WHOLE_FRAME, &[ir.entry]);
     function.cold_code();
     function.finish_frame()
 }
 
-impl<'m> FunctionEmitter<'_, 'm> {
+impl<'a> FunctionEmitter<'a, '_> {
     fn entry(&mut self) {
         let label = self.context.functions[self.ir.id.0 as usize];
         if let Some(entry) = self.context.tables.entry(self.ir.id) {
@@ -141,7 +149,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     /// Marks the frame before a call that may return more than once, to the block `to`.
-    pub(crate) fn mark(&mut self, block: &Block, to: BlockId) {
+    pub(crate) fn mark(&mut self, to: BlockId) {
+        let block = self.block();
         let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else { return };
         let sp = self.guest(Reg::SP, Gpr::RDX);
         self.code.asm.mov(Gpr::RDX, sp);
@@ -185,8 +194,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     /// Continues at a block, without a jump if it is the next one.
-    pub(crate) fn go_on(&mut self, from: usize, to: BlockId) {
-        if to.0 as usize != from + 1 {
+    pub(crate) fn go_on(&mut self, to: BlockId) {
+        if to.0 as usize != self.index + 1 {
             self.code.asm.jump(self.target(to));
         }
     }
@@ -212,21 +221,27 @@ impl<'m> FunctionEmitter<'_, 'm> {
         at
     }
 
-    fn block(&mut self, index: usize, block: &Block) {
+    /// The current block.
+    pub(crate) fn block(&self) -> &'a Block {
+        &self.ir.blocks[self.index]
+    }
+
+    fn emit_block(&mut self, index: usize) {
+        self.index = index;
+        let block = self.block();
         self.code.asm.bind(self.blocks[index]);
         self.code.asm.row(WHOLE_FRAME, &[self.ir.entry]);
         self.code.frame.clear();
         self.charge(block);
-        let mut values = Values::new(block, &self.context.pinned);
-        let mut emitter = block::BlockEmitter::new(self, block, &mut values);
+        self.values = Values::new(block, &self.context.pinned);
         for (value, op) in (0..).zip(&block.ops) {
-            emitter.operation(value, op);
+            self.operation(value, op);
         }
         let is_plain = matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. });
         if !is_plain {
             self.code.asm.row(WHOLE_FRAME, &[self.ir.caller(block)]);
         }
-        self.terminator(index, block, &mut values);
+        self.terminator();
     }
 
     /// Charges the block's cycles, and calls the meter if no cycles are left.

@@ -69,7 +69,6 @@ pub(crate) struct Context<'m> {
     pinned: Pinned,
     functions: Vec<Label>,
     stubs: Stubs,
-    /// Offsets of the header and the entry table in the data.
     tables: library::Tables,
     /// Bits of a counter's index, if the code counts branches.
     counter_bits: Option<u8>,

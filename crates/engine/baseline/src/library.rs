@@ -21,13 +21,12 @@ const DYNAMIC_ENTRY_BYTES: usize = 16;
 /// Breakpoints between the code and the end of its page.
 const FILLER: u8 = 0xcc;
 
-const HEADER_BYTES: usize = size_of::<LibraryHeader>();
+/// Bytes of the header, which is the first of the data.
+pub(crate) const HEADER_BYTES: usize = size_of::<LibraryHeader>();
 
-/// Offsets of the header and the entry table in the data.
+/// Where the entry table is in the data. Its directory follows the header.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
-    /// Offset of the directory.
-    pub(crate) directory: usize,
     /// Pages of guest code, which is the number of directory entries.
     pub(crate) pages: usize,
     /// Offset of the entries.
@@ -60,13 +59,7 @@ pub(crate) fn reserve<'m>(
     }
     asm.data.resize(entries + 4 * table.entries.len(), 0);
     let places = table.entries.iter().enumerate().filter_map(|(index, id)| Some(((*id)?, index))).collect();
-    Tables {
-        directory: HEADER_BYTES,
-        pages: table.directory.len(),
-        entries,
-        length: table.entries.len(),
-        places,
-    }
+    Tables { pages: table.directory.len(), entries, length: table.entries.len(), places }
 }
 
 /// Offsets of all parts of the file.
@@ -117,26 +110,22 @@ pub(crate) fn link(
     asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables, magic));
     let mut file = Vec::with_capacity(layout.code_end);
     file_header(&mut file, &layout);
-    pad(&mut file, layout.hash, 0);
+    file.resize(layout.hash, 0);
     hash_table(&mut file);
-    pad(&mut file, layout.symbols, 0);
+    file.resize(layout.symbols, 0);
     symbols(&mut file, &layout);
-    pad(&mut file, layout.strings, 0);
+    file.resize(layout.strings, 0);
     file.push(0);
     file.extend(LIBRARY_SYMBOL.as_bytes());
-    pad(&mut file, layout.dynamic, 0);
+    file.resize(layout.dynamic, 0);
     dynamic_section(&mut file, &layout);
-    pad(&mut file, layout.data, 0);
+    file.resize(layout.data, 0);
     file.append(&mut asm.data);
-    pad(&mut file, layout.code, 0);
+    file.resize(layout.code, 0);
     file.append(&mut asm.code);
-    pad(&mut file, layout.code_end, FILLER);
+    file.resize(layout.code_end, FILLER);
     frames.append_to(&mut file);
     Ok(file)
-}
-
-fn pad(file: &mut Vec<u8>, to: usize, filler: u8) {
-    file.resize(to, filler);
 }
 
 fn word(file: &mut Vec<u8>, number: u32) {
@@ -148,7 +137,7 @@ fn double(file: &mut Vec<u8>, number: usize) {
 }
 
 /// The header in the layout of [`LibraryHeader`]. The baseline emits one host store for each guest store.
-fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
+fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(magic);
     let options = module.options;
@@ -160,10 +149,8 @@ fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> [u8; HEADER_BYTES
     }
     header.extend(module.code_start.to_le_bytes());
     double(&mut header, tables.entries);
-    double(&mut header, tables.directory);
-    let mut bytes = [0; HEADER_BYTES];
-    bytes[..header.len().min(HEADER_BYTES)].copy_from_slice(&header[..header.len().min(HEADER_BYTES)]);
-    bytes
+    double(&mut header, HEADER_BYTES);
+    header
 }
 
 fn file_header(file: &mut Vec<u8>, layout: &Layout) {
@@ -207,11 +194,7 @@ fn hash_table(file: &mut Vec<u8>) {
     double(file, usize::MAX);
     word(file, 1);
     // The last bit ends the chain.
-    word(file, gnu_hash(LIBRARY_SYMBOL) | 1);
-}
-
-fn gnu_hash(name: &str) -> u32 {
-    name.bytes().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)))
+    word(file, elf::gnu_hash(LIBRARY_SYMBOL.as_bytes()) | 1);
 }
 
 fn symbols(file: &mut Vec<u8>, layout: &Layout) {

@@ -68,10 +68,7 @@ pub(crate) fn base_from_state() -> Mem {
 
 /// The guest registers that have host registers of their own.
 #[derive(Clone, Debug)]
-pub(crate) struct Pinned {
-    hosts: [Option<Gpr>; 32],
-    pairs: Vec<(Reg, Gpr)>,
-}
+pub(crate) struct Pinned(Vec<(Reg, Gpr)>);
 
 impl Pinned {
     /// Chooses the registers that `module` mentions most, with more weight in loops.
@@ -84,25 +81,20 @@ impl Pinned {
         }
         let mut order: Vec<u8> = (1..32).collect();
         order.sort_by_key(|register| std::cmp::Reverse(counts[usize::from(*register)]));
-        let pairs: Vec<(Reg, Gpr)> = order.into_iter().map(Reg).zip(PINNED).collect();
-        let mut hosts = [None; 32];
-        for (register, host) in &pairs {
-            hosts[register.index()] = Some(*host);
-        }
-        Self { hosts, pairs }
+        Self(order.into_iter().map(Reg).zip(PINNED).collect())
     }
 
     pub(crate) fn host(&self, register: Reg) -> Option<Gpr> {
-        self.hosts[register.index()]
+        self.0.iter().find(|(pinned, _)| *pinned == register).map(|(_, host)| *host)
     }
 
     pub(crate) fn pairs(&self) -> &[(Reg, Gpr)] {
-        &self.pairs
+        &self.0
     }
 
     /// The registers that a syscall may have changed, in the state or in the host register.
     pub(crate) fn lost_in_syscalls(&self) -> impl Iterator<Item = (Reg, Gpr)> {
-        self.pairs.iter().copied().filter(|(register, host)| *register == Reg::A0 || *host == LOST)
+        self.0.iter().copied().filter(|(register, host)| *register == Reg::A0 || *host == LOST)
     }
 }
 

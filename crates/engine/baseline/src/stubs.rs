@@ -13,6 +13,7 @@ use crate::{
     assembler::{Alu, Assembler, Cond, Extend, Gpr, Label, Mem, Shift, Unary},
     fitted::fitted,
     function::RETURN_BYTES,
+    library::HEADER_BYTES,
     number,
     registers::{self, BASE, CYCLES_LEFT, STATE, host, state_slot},
     values::Code,
@@ -105,12 +106,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.row(RETURN_BYTES, &[]);
     asm.store(8, registers::pc(), Gpr::RAX);
     asm.store_number(8, registers::is_complete(), context.is_complete());
-    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
-    store_pinned(context, asm);
-    asm.mov(Gpr::RDI, BASE);
-    asm.call_to(host(offset_of!(HostTable, ecall)));
-    asm.lea(BASE, registers::base_from_state());
-    asm.mov(CYCLES_LEFT, registers::cycles_left());
+    call_out(context, asm, host(offset_of!(HostTable, ecall)));
     for (register, host) in context.pinned.lost_in_syscalls() {
         asm.mov(host, state_slot(register));
     }
@@ -120,13 +116,18 @@ fn ecall(context: &Context, asm: &mut Assembler) {
 /// Calls a host function that takes base and the next two argument registers. It may return with other
 /// registers in the state.
 pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
+    call_out(context, asm, function);
+    load_pinned(context, asm);
+}
+
+/// Calls a host function with the guest registers in the state, but loads none of them after it.
+fn call_out(context: &Context, asm: &mut Assembler, function: Mem) {
     asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.call_to(function);
     asm.lea(BASE, registers::base_from_state());
     asm.mov(CYCLES_LEFT, registers::cycles_left());
-    load_pinned(context, asm);
 }
 
 /// Jumps to where the link register points if a marked frame waits there. Does not return.
@@ -154,7 +155,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.shift_number(Shift::Shr, group, bits(ENTRY_PAGE_BYTES));
     asm.alu_number(Alu::Cmp, group, fitted(context.tables.pages));
     asm.jump_if(Cond::ABOVE_EQUAL, unknown);
-    asm.lea_data(table, context.tables.directory);
+    asm.lea_data(table, HEADER_BYTES);
     asm.extend(Extend::ZeroHalf, group, Mem { base: table, index: Some((group, 1)), displacement: 0 });
     asm.shift_number(Shift::Shl, group, bits(per_group));
     asm.shift_number(Shift::Shr, index, 1);

@@ -325,12 +325,11 @@ impl<'a> Values<'a> {
     }
 
     fn own_host(&self, value: Value) -> Option<Gpr> {
-        let finals = self.pending.iter().filter(|(_, other)| *other == value);
-        let mut hosts = finals.filter_map(|(register, _)| {
+        let mut finals = self.pending.iter().filter(|(_, other)| *other == value);
+        finals.find_map(|(register, _)| {
             let host = self.pinned.host(*register)?;
             (self.is_free(host) && self.is_read(*register)).then_some(host)
-        });
-        hosts.next()
+        })
     }
 
     /// Whether the block has already read the entry value of `register`, or never does.
