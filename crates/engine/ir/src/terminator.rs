@@ -137,14 +137,6 @@ impl Terminator {
         }
     }
 
-    /// The function of a direct call or tail call, for changes.
-    pub fn callee_mut(&mut self) -> Option<&mut FunctionId> {
-        match self {
-            Self::Call { callee, .. } | Self::TailCall { callee, .. } => Some(callee),
-            _ => None,
-        }
-    }
-
     /// The value of the link register for comparison with the return address, if any.
     #[must_use]
     pub fn link(&self) -> Option<Value> {

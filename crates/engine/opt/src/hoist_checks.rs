@@ -22,9 +22,6 @@ const ROUNDS: usize = 16;
 /// Maximum rounds of moving checks out, by one loop each.
 const MOVES: usize = 3;
 
-/// Maximum changes of facts at a loop header before widening.
-const VISITS_MAX: u32 = 64;
-
 /// Maximum edges that get one check.
 const EDGES_MAX: usize = 4;
 
@@ -205,7 +202,8 @@ impl Flow {
                     if !both.is_empty()
                         && ensured[block][index].is_empty()
                         && both.iter().all(|(access, range)| {
-                            matches!(self.lacking(block, register, access, range, &after), Lacking::Edges(_))
+                            let lacking = self.lacking(block, register, access, range, &after);
+                            lacking.is_some_and(|edges| !edges.is_empty())
                         })
                     {
                         ensured[block][index] = both;
@@ -222,17 +220,10 @@ impl Flow {
     }
 
     fn after(&self, ensured: &[Facts], entry: &Facts) -> Vec<Option<Facts>> {
-        let before = ranges::solve(&self.summaries, &self.cfg, ensured, entry, (self.implied, VISITS_MAX));
-        let ends = before.iter().zip(ensured).zip(&self.summaries).map(|((before, ensured), summary)| {
-            let before = before.as_ref()?;
-            let start: Facts =
-                std::array::from_fn(|index| self.implied.all(before[index].join(ensured[index])));
-            Some(summary.after(&start, self.implied))
-        });
-        ends.collect()
+        ranges::solve(&self.summaries, &self.cfg, ensured, entry, self.implied)
     }
 
-    /// Where the range is not known to hold at block entry.
+    /// The blocks on whose edges to `block` the range is not known to hold, if these are few and may be split.
     fn lacking(
         &self,
         block: usize,
@@ -240,7 +231,7 @@ impl Flow {
         access: Access,
         range: Range,
         after: &[Option<Facts>],
-    ) -> Lacking {
+    ) -> Option<Vec<usize>> {
         let from: Vec<usize> =
             self.cfg.predecessors(block).iter().copied().filter(|from| after[*from].is_some()).collect();
         let holds = |from: &usize| {
@@ -248,15 +239,9 @@ impl Flow {
         };
         let lacking: Vec<usize> = from.iter().copied().filter(|from| !holds(from)).collect();
         let may_split = |from: &usize| self.is_open[*from] && !self.cfg.is_back_edge(*from, block);
-        if block == 0 || from.is_empty() || lacking.len() == from.len() {
-            Lacking::Everywhere
-        } else if lacking.is_empty() {
-            Lacking::Nowhere
-        } else if lacking.len() <= EDGES_MAX && lacking.iter().all(may_split) {
-            Lacking::Edges(lacking)
-        } else {
-            Lacking::Everywhere
-        }
+        let holds_somewhere = block != 0 && lacking.len() < from.len();
+        let may_hold = holds_somewhere && lacking.len() <= EDGES_MAX && lacking.iter().all(may_split);
+        may_hold.then_some(lacking)
     }
 
     fn plan(&self, ensured: &[Facts], after: &[Option<Facts>]) -> Plan {
@@ -265,24 +250,15 @@ impl Flow {
             for register in (1..32).map(Reg) {
                 for (access, range) in facts[register.index()].iter() {
                     let lacking = self.lacking(block, register, access, range, after);
-                    plan.at.push((block, register, access, range, !matches!(lacking, Lacking::Everywhere)));
-                    if let Lacking::Edges(from) = lacking {
-                        let edges = from.into_iter().map(|from| ((from, block), register, access, range));
-                        plan.on_edges.extend(edges);
-                    }
+                    plan.at.push((block, register, access, range, lacking.is_some()));
+                    let from = lacking.into_iter().flatten();
+                    plan.on_edges.extend(from.map(|from| ((from, block), register, access, range)));
                 }
             }
         }
         plan.on_edges.sort_by_key(|(edge, ..)| *edge);
         plan
     }
-}
-
-enum Lacking {
-    Nowhere,
-    /// Only on the edges from these blocks, which may be split.
-    Edges(Vec<usize>),
-    Everywhere,
 }
 
 /// Both ranges, if they are near each other; else the first.

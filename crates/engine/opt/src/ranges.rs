@@ -124,11 +124,7 @@ pub(crate) struct ImpliedRanges {
 
 impl ImpliedRanges {
     pub(crate) fn of(module: &Module) -> Self {
-        Self::between(module.bounds(Access::Read), module.bounds(Access::Write))
-    }
-
-    /// For loads and stores within these bounds.
-    pub(crate) fn between((read_start, read_end): (u64, u64), (start, end): (u64, u64)) -> Self {
+        let [(read_start, read_end), (start, end)] = ACCESSES.map(|access| module.bounds(access));
         let is_same_end = end == read_end && start < end;
         let below = is_same_end.then(|| start.checked_sub(read_start)).flatten();
         Self { below: below.and_then(|below| i64::try_from(below).ok()) }
@@ -264,28 +260,31 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
     }
 }
 
+/// Maximum changes of facts at a loop header before widening.
+const VISITS_MAX: u32 = 64;
+
 /// Maximum changes of facts before widening: a register with a small step in a loop causes thousands, even in
 /// a small function.
 const STEPS_MAX: usize = 1 << 14;
 const STEPS_PER_BLOCK: usize = 512;
 
-/// Computes the facts at the start of each block, if each block ensures `ensured` there and `entry` holds at
-/// function entry. `None` for unreachable blocks. A fact at a loop header widens after `visits_max` changes,
-/// or after too many changes in total. Other blocks depend on headers and retain what they ensure. After far
+/// Computes the facts at the end of each block, if each block ensures `ensured` at its start and `entry` holds
+/// at function entry. `None` for unreachable blocks. A fact at a loop header widens after [`VISITS_MAX`]
+/// changes, or after too many changes in total. Other blocks depend on headers and retain what they ensure. After far
 /// too many changes, all changing facts widen.
 pub(crate) fn solve(
     summaries: &[Summary],
     cfg: &Cfg,
     ensured: &[Facts],
     entry: &Facts,
-    (implied, visits_max): (ImpliedRanges, u32),
+    implied: ImpliedRanges,
 ) -> Vec<Option<Facts>> {
     let steps_max = STEPS_MAX + STEPS_PER_BLOCK * summaries.len();
-    let problem =
-        Ensured { summaries, ensured, implied, is_header: cfg.loop_headers(), visits_max, steps_max };
+    let problem = Ensured { summaries, ensured, implied, is_header: cfg.loop_headers(), steps_max };
     let mut known: Vec<Option<Facts>> = vec![None; summaries.len()];
     known[0] = Some(*entry);
-    dataflow::solve(cfg, Direction::Forward, &problem, known)
+    let known = dataflow::solve(cfg, Direction::Forward, &problem, known);
+    (0..).zip(known).map(|(block, before)| Some(problem.transfer(block, &before?))).collect()
 }
 
 /// The problem of [`solve`].
@@ -294,7 +293,6 @@ struct Ensured<'a> {
     ensured: &'a [Facts],
     implied: ImpliedRanges,
     is_header: Vec<bool>,
-    visits_max: u32,
     steps_max: usize,
 }
 
@@ -308,8 +306,7 @@ impl Problem for Ensured<'_> {
     }
 
     fn meet(&self, block: usize, effort: Effort, known: &Facts, other: &Facts) -> Facts {
-        let is_late =
-            self.is_header[block] && (effort.visits > self.visits_max || effort.steps > self.steps_max);
+        let is_late = self.is_header[block] && (effort.visits > VISITS_MAX || effort.steps > self.steps_max);
         let gives_up = is_late || effort.steps > 4 * self.steps_max;
         std::array::from_fn(|index| match known[index].meet(other[index]) {
             met if met != known[index] && gives_up => Both::default(),

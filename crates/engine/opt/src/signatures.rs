@@ -14,7 +14,7 @@ use antares_ir::{
     Cfg, Function, Module, Returns, SpAfter, Terminator,
     dataflow::{self, Direction, Effort, Problem, Worklist},
 };
-use antares_program::{FunctionId, Reg, RegSet};
+use antares_program::{Reg, RegSet};
 
 /// Computes the params and results of every function.
 pub(crate) fn sign(module: &mut Module) {
@@ -147,7 +147,7 @@ impl Analysis {
             changes = block.writes.iter().fold(changes, |set, (register, _)| set.with(*register));
             changes = changes.or(match &block.terminator {
                 Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => {
-                    self.changed_by(*callee)
+                    self.changes[callee.0 as usize]
                 }
                 Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),
                 other if other.calls_by_address() => self.indirect_changes.without(Reg::SP),
@@ -159,10 +159,6 @@ impl Analysis {
         }
         let changes = changes.without(function.link);
         if self.sp_after[index] == SpAfter::Same { changes.without(Reg::SP) } else { changes }
-    }
-
-    fn changed_by(&self, callee: FunctionId) -> RegSet {
-        self.changes[callee.0 as usize]
     }
 
     fn find_live(&mut self, module: &Module) {
@@ -209,7 +205,8 @@ impl Analysis {
                 if reads_sp { live.with(Reg::SP) } else { live }
             }
             Terminator::TailCall { callee, .. } => {
-                self.results(index).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
+                let callee = callee.0 as usize;
+                self.results(index).minus(self.changes[callee]).or(self.params[callee])
             }
             Terminator::CallIndirect { .. } => after.or(self.indirect_params).with(Reg::SP),
             Terminator::Ecall { uses, .. } => after.without(Reg::A0).or(*uses),

@@ -54,7 +54,9 @@ pub(crate) fn specialize(module: &mut Module) {
         }
     }
     for (caller, block, copy) in calls {
-        if let Some(callee) = module.functions[caller].blocks[block].terminator.callee_mut() {
+        if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
+            &mut module.functions[caller].blocks[block].terminator
+        {
             *callee = copy;
         }
     }

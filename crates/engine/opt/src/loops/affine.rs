@@ -101,7 +101,8 @@ pub(super) struct LoopIteration<'a> {
     dominates_latch: Vec<bool>,
     /// By register: its writes, in order.
     writes: Vec<Vec<(usize, Value)>>,
-    counter: Option<Counter>,
+    /// The only assumption: the facts about this counter.
+    pub(super) counter: Option<Counter>,
 }
 
 /// A register that stays between -2^13 and 2^31 in all iterations, so that its low word determines it.
@@ -129,11 +130,6 @@ impl<'a> LoopIteration<'a> {
         let dominates_latch = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));
         iteration.dominates_latch = (0..blocks.len()).map(dominates_latch).collect();
         iteration
-    }
-
-    /// Sets the only assumption: the facts about `counter`.
-    pub(super) fn counted_by(&mut self, counter: Option<Counter>) {
-        self.counter = counter;
     }
 
     /// Registers whose steps are exact only on the low word.

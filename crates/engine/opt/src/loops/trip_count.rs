@@ -47,7 +47,7 @@ impl TripCount {
         let words: Vec<_> = iteration.word_counters().collect();
         let candidates = words.into_iter().map(|register| Counter { register, positive_from: i64::MAX });
         for candidate in std::iter::once(None).chain(candidates.map(Some)) {
-            iteration.counted_by(candidate);
+            iteration.counter = candidate;
             let count =
                 iteration.dominating_latches().find_map(|(node, block)| Self::at(iteration, node, block));
             let is_right = |count: &Self| {
@@ -57,7 +57,7 @@ impl TripCount {
                 // From its first comparison on, an upward counter is not negative.
                 let positive_from = if count.step > 0 { count.counter.offset } else { i64::MAX };
                 let register = count.counter.alone();
-                iteration.counted_by(register.map(|register| Counter { register, positive_from }));
+                iteration.counter = register.map(|register| Counter { register, positive_from });
                 return Some(count);
             }
         }
