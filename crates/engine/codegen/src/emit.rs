@@ -110,7 +110,8 @@ pub(crate) fn module<'c>(
         function::emit(&emitter, function)?;
     }
     emitter.leave_scope();
-    emitter.define_thunks()?;
+    let entries = emitter.entries().filter(|function| emitter.is_own(function.id));
+    entries.into_iter().try_for_each(|function| emitter.thunk(function))?;
     if part.index == 0 {
         emitter.define_tables(&tables);
         emitter.define_header(&tables);
@@ -323,11 +324,6 @@ impl<'c, 'm> Emitter<'c, 'm> {
             function.as_global_value().set_visibility(GlobalVisibility::Hidden);
         }
         function
-    }
-
-    fn define_thunks(&self) -> Result {
-        let entries = self.entries().filter(|function| self.is_own(function.id));
-        entries.into_iter().try_for_each(|function| self.thunk(function))
     }
 
     fn define_tables(&self, tables: &Tables<'c>) {

@@ -25,12 +25,8 @@ struct Piece {
     caller: u32,
 }
 
-/// Code with one distance between the stack pointer and the end of the frame.
-#[derive(Debug)]
-struct StackLevel {
-    addresses: Range<u64>,
-    bytes: u32,
-}
+/// Addresses of code, and a number that belongs to it.
+type Numbered = (Range<u64>, u32);
 
 /// The frame table of `library`, which still has its debug information.
 pub(crate) fn table(library: &[u8]) -> Result<FrameTable> {
@@ -50,7 +46,7 @@ pub(crate) fn table(library: &[u8]) -> Result<FrameTable> {
         inlined(unit, &mut pieces)?;
         lines_of(unit, &mut lines)?;
     }
-    lines.sort_by_key(|(addresses, _): &(Range<u64>, u32)| addresses.start);
+    lines.sort_by_key(|(addresses, _): &Numbered| addresses.start);
     pieces.sort_by_key(|piece| (piece.addresses.start, piece.depth));
     let frames = section(gimli::SectionId::DebugFrame)?;
     let levels = levels(&frames)?;
@@ -123,7 +119,7 @@ fn origin(
 }
 
 /// The lines of all code.
-fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<(Range<u64>, u32)>) -> Result<(), gimli::Error> {
+fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<Numbered>) -> Result<(), gimli::Error> {
     let Some(program) = unit.line_program.clone() else { return Ok(()) };
     let mut rows = program.rows();
     let mut last: Option<(u64, u32)> = None;
@@ -142,7 +138,7 @@ fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<(Range<u64>, u32)>) -
 }
 
 /// The distance from the stack pointer to the end of the frame, for all code.
-fn levels(section: &[u8]) -> Result<Vec<StackLevel>, gimli::Error> {
+fn levels(section: &[u8]) -> Result<Vec<Numbered>, gimli::Error> {
     let mut frames = gimli::DebugFrame::new(section, LittleEndian);
     frames.set_address_size(8);
     let bases = BaseAddresses::default();
@@ -160,30 +156,25 @@ fn levels(section: &[u8]) -> Result<Vec<StackLevel>, gimli::Error> {
                 }
                 _ => 0,
             };
-            levels.push(StackLevel { addresses: row.start_address()..row.end_address(), bytes });
+            levels.push((row.start_address()..row.end_address(), bytes));
         }
     }
-    levels.sort_by_key(|level| level.addresses.start);
+    levels.sort_by_key(|(addresses, _)| addresses.start);
     Ok(levels)
 }
 
-/// The range that contains `address`, among sorted, disjoint ranges.
-fn at<T>(sorted: &[T], range: impl Fn(&T) -> &Range<u64>, address: u64) -> Option<&T> {
-    let index = sorted.partition_point(|item| range(item).start <= address).checked_sub(1)?;
-    Some(&sorted[index]).filter(|item| range(item).contains(&address))
+/// The number of the range that contains `address`, among sorted, disjoint ranges; 0 if there is none.
+fn at(sorted: &[Numbered], address: u64) -> u32 {
+    let index = sorted.partition_point(|(addresses, _)| addresses.start <= address);
+    let last = sorted[..index].last().filter(|(addresses, _)| addresses.contains(&address));
+    last.map_or(0, |(_, number)| *number)
 }
 
-fn rows(
-    text: &Range<u64>,
-    pieces: &[Piece],
-    levels: &[StackLevel],
-    lines: &[(Range<u64>, u32)],
-) -> Vec<FrameRow> {
+fn rows(text: &Range<u64>, pieces: &[Piece], levels: &[Numbered], lines: &[Numbered]) -> Vec<FrameRow> {
     let mut places = BTreeSet::from([text.start]);
-    let ranges = pieces.iter().map(|piece| &piece.addresses).chain(levels.iter().map(|l| &l.addresses));
-    places.extend(
-        ranges.chain(lines.iter().map(|(range, _)| range)).flat_map(|range| [range.start, range.end]),
-    );
+    let numbered = levels.iter().chain(lines).map(|(addresses, _)| addresses);
+    let ranges = pieces.iter().map(|piece| &piece.addresses).chain(numbered);
+    places.extend(ranges.flat_map(|range| [range.start, range.end]));
     let mut open: Vec<&Piece> = Vec::new();
     let mut next = pieces.iter().peekable();
     let mut rows = Vec::with_capacity(places.len());
@@ -193,11 +184,10 @@ fn rows(
             open.push(piece);
         }
         open.sort_by_key(|piece| piece.depth);
-        let line = at(lines, |(range, _)| range, place).map_or(0, |(_, line)| *line);
         rows.push(FrameRow {
             start: u32::try_from(place.saturating_sub(text.start)).unwrap_or(u32::MAX),
-            bytes: at(levels, |level| &level.addresses, place).map_or(0, |level| level.bytes),
-            chain: chain(&open, line),
+            bytes: at(levels, place),
+            chain: chain(&open, at(lines, place)),
         });
     }
     rows

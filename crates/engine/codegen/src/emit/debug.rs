@@ -4,7 +4,6 @@
 //! A function's name is its guest address in hexadecimal. The line of a call is the guest address of the
 //! calling block; the line of all other code is the function's address.
 
-use antares_ir as ir;
 use antares_program::GuestAddr;
 use inkwell::{
     context::Context,
@@ -68,13 +67,8 @@ fn line(address: GuestAddr) -> u32 {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Starts the code of the guest function `value`.
-    pub(crate) fn enter_scope(&self, value: FunctionValue<'c>, function: &ir::Function) -> DISubprogram<'c> {
-        self.enter_scope_of(value, &format!("{:x}", function.entry.0), function.entry)
-    }
-
     /// Starts the code of `value`, which has a `name` and a guest address.
-    pub(crate) fn enter_scope_of(
+    pub(crate) fn enter_scope(
         &self,
         value: FunctionValue<'c>,
         name: &str,

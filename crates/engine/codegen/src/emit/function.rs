@@ -56,7 +56,6 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
 }
 
 /// A switch for several jumps.
-#[derive(Clone)]
 pub(crate) struct SharedSwitch<'c> {
     pub(crate) candidates: Vec<(GuestAddr, BlockId)>,
     /// Whether another target may be called, and whether the callee's return address is checked.
@@ -65,7 +64,7 @@ pub(crate) struct SharedSwitch<'c> {
 }
 
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result {
-    let scope = emitter.enter_scope(emitter.function(ir.id), ir);
+    let scope = emitter.enter_scope(emitter.function(ir.id), &format!("{:x}", ir.entry.0), ir.entry);
     let mut function = FunctionEmitter::new(emitter, ir, scope)?;
     function.entry()?;
     for (index, block) in ir.blocks.iter().enumerate() {

@@ -179,7 +179,7 @@ impl<'c> Emitter<'c, '_> {
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
         // LLVM may inline the function into its thunk. Without a scope, the thunk would hide it from
         // profiles.
-        self.enter_scope_of(thunk, THUNK, function.entry);
+        self.enter_scope(thunk, THUNK, function.entry);
         let signature = self.signature(function.id);
         let left = self.read_state(base, Field::CYCLES_LEFT)?;
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![base.into(), left.into()];

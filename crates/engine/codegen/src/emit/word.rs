@@ -6,15 +6,8 @@ use inkwell::values::IntValue;
 
 use crate::{Result, emit::Emitter};
 
-/// An operation whose low 32 bits depend only on those of its operands.
-struct Word {
-    op: BinaryOp,
-    x: Value,
-    y: Value,
-}
-
-/// The word operation that computes the low word of `value`, if any.
-fn word_of(block: &Block, value: Value) -> Option<Word> {
+/// The operation and its operands that compute the low word of `value` from those of the operands, if any.
+fn word_of(block: &Block, value: Value) -> Option<(BinaryOp, Value, Value)> {
     let op_of = |value: Value| &block.ops[value.0 as usize];
     let Op::Binary(op, x, y) = *op_of(value) else { return None };
     let extended = |by: UnaryOp| match *op_of(x) {
@@ -28,11 +21,11 @@ fn word_of(block: &Block, value: Value) -> Option<Word> {
     };
     match op {
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
-            Some(Word { op, x, y })
+            Some((op, x, y))
         }
-        BinaryOp::Shl if is_distance() => Some(Word { op, x, y }),
-        BinaryOp::Lshr if is_distance() => extended(UnaryOp::ZextW).map(|x| Word { op, x, y }),
-        BinaryOp::Ashr if is_distance() => extended(UnaryOp::SextW).map(|x| Word { op, x, y }),
+        BinaryOp::Shl if is_distance() => Some((op, x, y)),
+        BinaryOp::Lshr if is_distance() => extended(UnaryOp::ZextW).map(|x| (op, x, y)),
+        BinaryOp::Ashr if is_distance() => extended(UnaryOp::SextW).map(|x| (op, x, y)),
         _ => None,
     }
 }
@@ -45,7 +38,7 @@ impl<'c> Emitter<'c, '_> {
         value: Value,
         values: &[IntValue<'c>],
     ) -> Result<Option<IntValue<'c>>> {
-        let Some(Word { op, x, y }) = word_of(block, value) else { return Ok(None) };
+        let Some((op, x, y)) = word_of(block, value) else { return Ok(None) };
         let (b, i32) = (&self.builder, self.context.i32_type());
         let x = b.build_int_truncate(values[x.0 as usize], i32, "")?;
         let y = b.build_int_truncate(values[y.0 as usize], i32, "")?;
