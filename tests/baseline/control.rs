@@ -248,11 +248,11 @@ fn what_cannot_run_is_left() {
 #[test]
 fn libraries_are_the_same_every_time_and_pass_the_check() {
     let module = harness::module(looping());
-    let bytes = antares_baseline::compile(&module).unwrap();
-    assert_eq!(bytes, antares_baseline::compile(&module).unwrap());
+    let bytes = antares_baseline::compile(&module, None).unwrap();
+    assert_eq!(bytes, antares_baseline::compile(&module, None).unwrap());
     let sealed = Sealed::new("library", &bytes).unwrap();
     verify_library(&sealed, Sha256Digest::of(&bytes)).unwrap();
     // Also without any function.
-    let empty = antares_baseline::compile(&harness::module(Vec::new())).unwrap();
+    let empty = antares_baseline::compile(&harness::module(Vec::new()), None).unwrap();
     verify_library(&Sealed::new("library", &empty).unwrap(), Sha256Digest::of(&empty)).unwrap();
 }

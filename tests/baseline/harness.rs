@@ -140,7 +140,7 @@ fn elf() -> Bytes {
 
 /// Runs a module from its first function.
 pub(crate) fn run(machine: &mut Machine, module: &Module, cycles_max: u64) -> Ran {
-    let library = native::load(&antares_baseline::compile(module).unwrap()).unwrap();
+    let library = native::load(&antares_baseline::compile(module, None).unwrap()).unwrap();
     let elf = elf();
     let script = RunScript { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
     let limits = Limits { cycles_max, debug_bytes_max: 0 };

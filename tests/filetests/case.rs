@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use antares_abi::{CodeTier, CompileLimits, CompileOptions, Hints, Isa};
+use antares_compiler::{Optimize, optimize_counted};
 use antares_ir::Module;
 use antares_program::Program;
 use antares_tests::{guests, oracle};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::show::{Shown, show};
 
@@ -72,12 +73,18 @@ impl Case {
 
     /// The IR of the code, for the generator of `tier`.
     pub(crate) fn module(&self, tier: CodeTier) -> Result<Module> {
-        Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?.module)
+        self.lowered(antares_opt::optimize, tier)
     }
 
     /// The IR of the code, with counters of its control flow.
     pub(crate) fn counted_module(&self) -> Result<Module> {
-        Ok(antares_compiler::lower_counted(&self.program()?, 1 << 20)?.module)
+        self.lowered(optimize_counted, CodeTier::Baseline)
+    }
+
+    fn lowered(&self, optimize: Optimize, tier: CodeTier) -> Result<Module> {
+        let lowered = antares_compiler::lower(optimize, &self.program()?, 1 << 20, tier)?;
+        ensure!(lowered.unproved_functions == 0, "the verifier refuses what was optimised");
+        Ok(lowered.module)
     }
 
     /// The file with these expectations.

@@ -156,7 +156,7 @@ fn what_is_not_optimised_runs_as_in_ckb_vm() {
         antares_opt::optimize(&mut module, context, Level::Plain);
         assert_eq!(antares_proof::refused(&module), []);
         assert!(!module.to_string().contains("proved."), "{}", path.display());
-        let library = native::load(&antares_baseline::compile(&module).unwrap()).unwrap();
+        let library = native::load(&antares_baseline::compile(&module, None).unwrap()).unwrap();
         let compared = compare(&mut machine, &case.oracle_case().unwrap(), Some(&library)).unwrap();
         assert!(compared.is_ok(), "{}: {}", path.display(), compared.unwrap_err());
     }

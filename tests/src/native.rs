@@ -93,7 +93,8 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     let limits = CompileLimits::default();
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
-    let lowered = antares_compiler::lower(&program, limits.operations_max, CodeTier::Full)?;
+    let lowered =
+        antares_compiler::lower(antares_opt::optimize, &program, limits.operations_max, CodeTier::Full)?;
     none(lowered.unproved_functions, UNPROVED)?;
     Ok(lowered.module)
 }

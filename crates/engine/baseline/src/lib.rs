@@ -74,24 +74,13 @@ pub(crate) struct Context<'m> {
     counter_bits: Option<u8>,
 }
 
-/// Generates a shared object for `module`.
+/// Generates a shared object for `module`; with `counter_bits`, one with counters of branches and jumps, whose
+/// indexes have so many bits. antares-abi's `counters.rs` defines them.
 ///
 /// # Errors
 /// Fails only for modules that exceed the limits of a compile or are not verified.
-pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
-    compile_as(module, None)
-}
-
-/// Like [`compile`], with counters of branches and jumps. Counter indexes have `bits` bits; antares-abi's
-/// `counters.rs` defines them.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_counted(module: &Module, bits: u8) -> Result<Vec<u8>, BaselineError> {
-    compile_as(module, Some(bits.clamp(COUNTER_BITS_MIN, COUNTER_BITS_MAX)))
-}
-
-fn compile_as(module: &Module, counter_bits: Option<u8>) -> Result<Vec<u8>, BaselineError> {
+pub fn compile(module: &Module, counter_bits: Option<u8>) -> Result<Vec<u8>, BaselineError> {
+    let counter_bits = counter_bits.map(|bits| bits.clamp(COUNTER_BITS_MIN, COUNTER_BITS_MAX));
     let mut code = Code::default();
     let context = Context { counter_bits, ..Context::new(module, &mut code) };
     stubs::emit(&context, &mut code);
@@ -113,7 +102,7 @@ pub struct Listing {
     pub stubs: Vec<(&'static str, usize)>,
 }
 
-/// Returns the code of the library that [`compile`] makes, or with `counter_bits` [`compile_counted`].
+/// Returns the code of the library that [`compile`] makes.
 ///
 /// # Errors
 /// As [`compile`].

@@ -7,7 +7,7 @@ use antares_opt::{Context, Level, passes};
 const SKIPPED_PASS: &str = "version-loops";
 
 /// Runs the passes of `level` except those that hide branches.
-pub(crate) fn optimize(module: &mut Module, context: Context, level: Level) {
+pub fn optimize_counted(module: &mut Module, context: Context, level: Level) {
     let kept = passes(level).filter(|pass| pass.name != SKIPPED_PASS);
     kept.for_each(|pass| pass.run(module, context));
 }

@@ -18,6 +18,7 @@ use antares_lift::LiftError;
 use antares_opt::{Context, Level, Target};
 use antares_program::{Program, ProgramError};
 use antares_proof::refused;
+pub use counted::optimize_counted;
 
 /// One compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,14 +150,14 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
         return Ok(output(&program, explain::passes(&program, request)?.into()));
     }
-    let optimize = if let Stage::Counted { .. } = request.stage { counted::optimize } else { optimize };
+    let optimize = if let Stage::Counted { .. } = request.stage { optimize_counted } else { optimize };
     let Lowered { module, unproved_functions } =
-        lower_by(optimize, &program, request.limits.operations_max, tier)?;
+        lower(optimize, &program, request.limits.operations_max, tier)?;
     let as_given = |bytes| Code { bytes, refused_orders: 0 };
     let Code { bytes, refused_orders } = match request.stage {
         Stage::Ir => as_given(module.to_string().into()),
-        Stage::Baseline => as_given(antares_baseline::compile(&module)?),
-        Stage::Counted { bits } => as_given(antares_baseline::compile_counted(&module, bits)?),
+        Stage::Baseline => as_given(antares_baseline::compile(&module, None)?),
+        Stage::Counted { bits } => as_given(antares_baseline::compile(&module, Some(bits))?),
         stage => generate(&module, stage, elf.len() as u64)?,
     };
     Ok(Output { unproved_functions, refused_orders, ..output(&program, bytes) })
@@ -178,26 +179,12 @@ pub struct Lowered {
     pub unproved_functions: u64,
 }
 
-/// The IR for the generator of `tier`. If the verifier refuses it, which is a bug, the module is lowered
+/// The IR for the generator of `tier`, optimized by `optimize`. If the verifier refuses it, which is a bug, the module is lowered
 /// again without optimization.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<Lowered, CompileError> {
-    let lowered = lower_by(antares_opt::optimize, program, operations_max, tier)?;
-    debug_assert_eq!(lowered.unproved_functions, 0, "the verifier refuses what was optimised");
-    Ok(lowered)
-}
-
-/// Like [`lower`], for counted code.
-///
-/// # Errors
-/// As [`lower`].
-pub fn lower_counted(program: &Program, operations_max: u64) -> Result<Lowered, CompileError> {
-    lower_by(counted::optimize, program, operations_max, CodeTier::Baseline)
-}
-
-fn lower_by(
+pub fn lower(
     optimize: Optimize,
     program: &Program,
     operations_max: u64,

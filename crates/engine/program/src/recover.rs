@@ -314,19 +314,16 @@ impl<'a> Recovery<'a> {
         }
         self.explore_all(decoder)?;
         // An observed target that is no candidate of a known jump is an entry of its own.
+        let is_candidate =
+            |target: &u64| self.now.drafts.values().any(|draft| draft.candidates.contains(target));
         let jumped = self.surroundings.jumped.iter().copied();
-        let missing: Vec<u64> = jumped.filter(|target| !self.is_candidate(*target)).collect();
+        let missing: Vec<u64> = jumped.filter(|target| !is_candidate(target)).collect();
         for target in missing {
             self.entered.insert(target);
             self.now.exposed.insert(target);
             self.enqueue((target, Reg::RA))?;
         }
         self.explore_all(decoder)
-    }
-
-    /// Whether `target` is a candidate of a function's computed jump.
-    fn is_candidate(&self, target: u64) -> bool {
-        self.now.drafts.values().any(|draft| draft.candidates.contains(&target))
     }
 
     fn explore_all(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
