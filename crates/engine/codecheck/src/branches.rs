@@ -6,7 +6,7 @@ use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use crate::{
     CodeFault,
     image::Image,
-    values::{Reader, Value, WINDOW, host_function},
+    values::{Reader, Value, host_function},
     walk::{Lines, goes_on},
 };
 
@@ -53,10 +53,7 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
 /// Whether a call by `target` is the baseline's entry stub. Only jumps reach the stub's straight-line code,
 /// and each of them directly follows `lea target, [rip + function]`.
 fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) -> bool {
-    let mut start = index;
-    while start > 0 && index - start < WINDOW && goes_on(&lines.instructions[start - 1]) {
-        start -= 1;
-    }
+    let start = lines.line_start(index);
     let line = &lines.instructions[start..=index];
     let places = line[0].ip()..=line[line.len() - 1].ip();
     let is_new = start == 0 || !goes_on(&lines.instructions[start - 1]);

@@ -8,11 +8,7 @@ use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use crate::walk::{Lines, goes_on};
-
-/// Maximum instructions to visit before a branch: generators schedule others between the load of a table's
-/// entry and its jump.
-pub(crate) const WINDOW: usize = 48;
+use crate::walk::Lines;
 
 /// Maximum visits of instructions for one branch.
 const VISITS_MAX: usize = 2048;
@@ -105,11 +101,12 @@ pub(crate) struct Reader<'l> {
 impl<'l> Reader<'l> {
     /// Creates a reader for the sequence before the instruction at `index`.
     pub(crate) fn before(lines: &'l Lines, index: usize) -> Self {
-        let mut first = index;
-        while first > 0 && index - first < WINDOW && goes_on(&lines.instructions[first - 1]) {
-            first -= 1;
+        Self {
+            lines,
+            first: lines.line_start(index),
+            visits: VISITS_MAX,
+            factory: InstructionInfoFactory::new(),
         }
-        Self { lines, first, visits: VISITS_MAX, factory: InstructionInfoFactory::new() }
     }
 
     /// Content of `register` before the instruction at `before`. `None` after too many visits.

@@ -6,6 +6,10 @@ use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction
 
 use crate::{CodeError, CodeFault, image::Code};
 
+/// Maximum instructions to visit before a branch: generators schedule others between the load of a table's
+/// entry and its jump.
+const WINDOW: usize = 48;
+
 /// The result of the linear disassembly.
 pub(crate) struct Lines {
     pub(crate) instructions: Vec<Instruction>,
@@ -26,6 +30,12 @@ impl Lines {
     pub(crate) fn is_inside(&self, address: u64) -> bool {
         let is_code = address.checked_sub(self.start).is_some_and(|place| place < self.begins.len() as u64);
         is_code && !self.begins(address)
+    }
+
+    /// Index of the first instruction of the straight-line code before `index`, as far as to visit it.
+    pub(crate) fn line_start(&self, index: usize) -> usize {
+        let before = (index.saturating_sub(WINDOW)..index).rev();
+        index - before.take_while(|before| goes_on(&self.instructions[*before])).count()
     }
 
     /// Whether some instruction puts the library address `address` into `register`.
