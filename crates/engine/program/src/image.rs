@@ -72,7 +72,7 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
     let refused = |error: ckb_vm::Error| ProgramError::Elf { error: error.to_string() };
     let mut machine = LoadedMachine::new_with_memory(isa.0, vm_version, u64::MAX, RISCV_MAX_MEMORY);
     let loaded = LoadedCode::read(elf);
-    let Loaded { entry, segments } = match &loaded {
+    let (entry, segments) = match &loaded {
         Some(code) => load_code(&mut machine, code).map_err(refused)?,
         None => load_elf(&mut machine, &Bytes::copy_from_slice(elf)).map_err(refused)?,
     };
@@ -101,16 +101,13 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
 }
 
 /// The entry and the loaded ranges.
-struct Loaded {
-    entry: u64,
-    segments: Vec<(u64, u64)>,
-}
+type Loaded = (u64, Vec<(u64, u64)>);
 
 fn load_elf(machine: &mut LoadedMachine, elf: &Bytes) -> Result<Loaded, ckb_vm::Error> {
     let metadata = parse_elf::<u64>(elf, machine.version())?;
     machine.load_binary(elf, &metadata, true)?;
     let segments = metadata.actions.iter().map(|action| (action.addr, action.addr + action.size));
-    Ok(Loaded { entry: metadata.entry, segments: segments.collect() })
+    Ok((metadata.entry, segments.collect()))
 }
 
 /// Loads pages as the system call does. The entry points are unknown until a script uses them.
@@ -118,7 +115,7 @@ fn load_code(machine: &mut LoadedMachine, code: &LoadedCode<'_>) -> Result<Loade
     let LoadedCode { start, end, code } = *code;
     let flags = FLAG_EXECUTABLE | FLAG_FREEZED;
     machine.memory_mut().init_pages(start, end - start, flags, Some(Bytes::copy_from_slice(code)), 0)?;
-    Ok(Loaded { entry: u64::MAX, segments: vec![(start, end)] })
+    Ok((u64::MAX, vec![(start, end)]))
 }
 
 fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
@@ -131,13 +128,12 @@ fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
 
 /// The address ranges of writable segments.
 fn variables(file: &ElfFile64<'_>) -> Vec<(u64, u64)> {
-    let is_variable = |segment: &ElfSegment64<'_, '_>| match segment.flags() {
-        SegmentFlags::Elf { p_flags, .. } => p_flags.0 & object::elf::PF_W.0 != 0,
-        _ => false,
+    let range = |segment: ElfSegment64<'_, '_>| {
+        let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { return None };
+        let range = (segment.address(), segment.address().saturating_add(segment.size()));
+        (p_flags.0 & object::elf::PF_W.0 != 0 && range.0 < range.1).then_some(range)
     };
-    let range =
-        |segment: ElfSegment64<'_, '_>| (segment.address(), segment.address().saturating_add(segment.size()));
-    file.segments().filter(is_variable).map(range).filter(|range| range.0 < range.1).collect()
+    file.segments().filter_map(range).collect()
 }
 
 fn function_symbols(file: &ElfFile64<'_>, image: &Image) -> Vec<Symbol> {

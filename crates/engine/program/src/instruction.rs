@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use ckb_vm::instructions::{
-    Itype, R4type, R5type, REGISTER_ABI_NAMES, Rtype, Stype, Utype, extract_opcode, insts,
-};
+use ckb_vm::instructions::{Itype, R5type, REGISTER_ABI_NAMES, Stype, Utype, extract_opcode, insts};
 
 /// A guest register, `x0..x31`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -270,9 +268,10 @@ impl Format {
     /// The numbers of the registers, and the immediate.
     fn operands(self, packed: u64) -> ([usize; 5], i64) {
         match self {
-            Self::R => {
-                let i = Rtype(packed);
-                ([i.rd(), i.rs1(), i.rs2(), 0, 0], 0)
+            // The shorter formats are 0 where this one has more registers.
+            Self::R | Self::R4 | Self::R5 => {
+                let i = R5type(packed);
+                ([i.rd(), i.rs1(), i.rs2(), i.rs3(), i.rs4()], 0)
             }
             Self::I => {
                 let i = Itype(packed);
@@ -284,14 +283,6 @@ impl Format {
             }
             Self::U => ([Utype(packed).rd(), 0, 0, 0, 0], i64::from(Utype(packed).immediate_s())),
             Self::Unsigned => ([Utype(packed).rd(), 0, 0, 0, 0], i64::from(Utype(packed).immediate_u())),
-            Self::R4 => {
-                let i = R4type(packed);
-                ([i.rd(), i.rs1(), i.rs2(), i.rs3(), 0], 0)
-            }
-            Self::R5 => {
-                let i = R5type(packed);
-                ([i.rd(), i.rs1(), i.rs2(), i.rs3(), i.rs4()], 0)
-            }
         }
     }
 }

@@ -16,19 +16,9 @@ const TRACE_BYTES_MAX: u64 = 255;
 impl Instruction {
     /// Whether ckb-vm ends a trace after this instruction.
     pub(crate) fn ends_trace(&self) -> bool {
-        self.is_branch()
-            || matches!(
-                self.op,
-                Op::Auipc
-                    | Op::Ebreak
-                    | Op::Ecall
-                    | Op::Fence
-                    | Op::FenceI
-                    | Op::Jal
-                    | Op::Jalr
-                    | Op::FarJumpRel
-                    | Op::FarJumpAbs
-            )
+        use Op::{Auipc, Ebreak, Ecall, FarJumpAbs, FarJumpRel, Fence, FenceI, Jal, Jalr};
+        let is_system = matches!(self.op, Auipc | Ebreak | Ecall | Fence | FenceI);
+        is_system || self.is_branch() || matches!(self.op, Jal | Jalr | FarJumpRel | FarJumpAbs)
     }
 }
 
