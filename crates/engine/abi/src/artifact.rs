@@ -4,6 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use strum::{Display, IntoStaticStr};
 
 use crate::ABI_VERSION;
 
@@ -42,18 +43,7 @@ pub struct Isa(pub u8);
 
 /// The generator of a library. Both follow the same contract, so hosts need not distinguish them.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::IntoStaticStr,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, IntoStaticStr,
 )]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CodeTier {

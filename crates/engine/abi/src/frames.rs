@@ -22,8 +22,6 @@ use rows::{Cursor, Writer};
 
 /// Last bytes of a library with a frame table; the last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"ANTFRAM\x02";
-/// Bytes of the two counts and [`MAGIC`].
-const FOOTER_BYTES: usize = 4 + 4 + 8;
 /// Bytes of a group's start and position.
 const GROUP_BYTES: usize = 4 + 4;
 /// A frame table.
@@ -58,15 +56,15 @@ impl FrameTable {
         library.extend(&self.bytes);
     }
 
-    /// Bytes at the end of a library that determine the length of its table.
-    pub const TAIL_BYTES: usize = FOOTER_BYTES;
+    /// Bytes at the end of a library that determine the length of its table: two counts and the magic.
+    pub const TAIL_BYTES: usize = 4 + 4 + 8;
 
     /// Length of the whole table in bytes, from the last [`FrameTable::TAIL_BYTES`] bytes of a library of
     /// `library_bytes`. None if it has no table.
     #[must_use]
     pub fn length(tail: &[u8], library_bytes: u64) -> Option<usize> {
         let (rows, groups) = counts(tail)?;
-        let bytes = u64::from(rows) + GROUP_BYTES as u64 * u64::from(groups) + FOOTER_BYTES as u64;
+        let bytes = u64::from(rows) + GROUP_BYTES as u64 * u64::from(groups) + Self::TAIL_BYTES as u64;
         (bytes <= library_bytes).then_some(usize::try_from(bytes).ok()?)
     }
 
@@ -77,7 +75,7 @@ impl FrameTable {
     /// [`FrameError::Length`] and [`FrameError::Group`].
     pub fn read(bytes: Vec<u8>) -> Result<Self, FrameError> {
         let length = FrameError::Length { bytes: bytes.len() };
-        let tail = bytes.len().checked_sub(FOOTER_BYTES).ok_or(length)?;
+        let tail = bytes.len().checked_sub(Self::TAIL_BYTES).ok_or(length)?;
         if Self::length(&bytes[tail..], bytes.len() as u64) != Some(bytes.len()) {
             return Err(length);
         }

@@ -10,6 +10,7 @@
 
 use std::mem::offset_of;
 
+use serde::{Deserialize, Serialize};
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
 /// Version of this contract. Hosts refuse a library with another version (a cache miss, never an error).
@@ -115,16 +116,7 @@ impl State {
 
 /// Why native code bailed out.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    FromRepr,
-    IntoStaticStr,
-    VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, FromRepr, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case", const_into_str)]
 #[repr(u64)]

@@ -70,12 +70,7 @@ impl FunctionEmitter<'_, '_> {
 
 /// Whether the block makes a direct call that replaces a guest call by address, after a target comparison.
 fn is_promoted(block: &Block) -> bool {
-    let calls = matches!(
-        block.terminator,
-        Terminator::Call { .. }
-            | Terminator::TailCall { .. }
-            | Terminator::CallIndirect { .. }
-            | Terminator::JumpIndirect { .. }
-    );
-    block.cycles == 0 && calls
+    let by_address =
+        matches!(block.terminator, Terminator::CallIndirect { .. } | Terminator::JumpIndirect { .. });
+    block.cycles == 0 && (by_address || block.terminator.callee().is_some())
 }

@@ -119,13 +119,8 @@ impl Run {
                     self.cycles += i128::from(get(cycles).number()?.cast_signed());
                     Bits::UNKNOWN
                 }
-                Op::Load { .. }
-                | Op::Store { .. }
-                | Op::Check { .. }
-                | Op::Proved { .. }
-                | Op::CyclesLeft => {
-                    return None;
-                }
+                // Everything else is more than arithmetic.
+                _ => return None,
             });
         }
         for (register, value) in &block.writes {

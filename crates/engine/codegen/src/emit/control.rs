@@ -217,7 +217,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
-        signature.in_state.iter().try_for_each(|register| self.spill(*register))?;
+        signature.in_state.iter().try_for_each(|register| self.spill(register))?;
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
         let results = self.emitter.call_guest(callee, &arguments, is_last)?;
         self.set_cycles_left(results[0])?;

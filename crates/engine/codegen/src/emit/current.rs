@@ -51,10 +51,8 @@ impl Current {
     /// Analyzes a function that moves the registers in `moved` between its own locations and the state.
     pub(crate) fn of(emitter: &Emitter, function: &ir::Function, moved: RegSet) -> Self {
         let moved = moved.minus(emitter.links).without(Reg::SP);
-        let in_state =
-            emitter.signature(function.id).in_state.iter().copied().fold(RegSet::EMPTY, RegSet::with);
         let mut known = vec![None; function.blocks.len()];
-        known[0] = Some(moved.and(in_state));
+        known[0] = Some(moved.and(emitter.signature(function.id).in_state));
         let mut current = Self { starts: Vec::new(), now: Cell::default(), moved };
         let problem = Held { current: &current, emitter, blocks: &function.blocks };
         let starts = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &problem, known);
@@ -83,8 +81,8 @@ impl Current {
 
     /// Applies a call by `signature`.
     pub(crate) fn call(&self, signature: &Signature) {
-        let in_state = signature.in_state.iter().copied().fold(self.now.get(), RegSet::with);
-        let kept = signature.results.iter().copied().fold(in_state, RegSet::without);
+        let now = self.now.get().or(signature.in_state);
+        let kept = signature.results.iter().copied().fold(now, RegSet::without);
         self.set(signature.overflow.iter().copied().fold(kept, RegSet::with));
     }
 

@@ -211,7 +211,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 self.own_link = Some(param.into_int_value());
             }
         }
-        signature.in_state.iter().try_for_each(|register| self.reload(*register))?;
+        signature.in_state.iter().try_for_each(|register| self.reload(register))?;
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
             let bounds = self.emitter.ir.frame_bounds();

@@ -20,8 +20,11 @@ pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize
         return Vec::new();
     }
     let own = stores(block);
+    let may_pass = |other: usize| {
+        function.loops.iter().any(|one| [index, other].iter().all(|index| one.has(BlockId::at(*index))))
+    };
     let is_alone = !function.blocks.iter().enumerate().any(|(other, block)| {
-        other != index && block.is_bounded && are_in_a_loop(function, [index, other]) && has_stores(block)
+        other != index && block.is_bounded && may_pass(other) && !stores(block).is_empty()
     });
     let is_ordered = |place: usize| {
         let (_, at, width) = own[place];
@@ -40,25 +43,12 @@ fn is_disjoint(function: &ir::Function, index: usize) -> bool {
     let moves_past = |span: &LoopSpan| {
         span.access != Access::Write || span.step.unsigned_abs() >= span.bytes.unsigned_abs()
     };
-    let mut loops = function.loops.iter().filter(|one| one.has(id(index))).peekable();
+    let mut loops = function.loops.iter().filter(|one| one.has(BlockId::at(index))).peekable();
     loops.peek().is_some()
         && loops.all(|one| {
-            let blocks = function.blocks.iter().enumerate().filter(|(other, _)| one.has(id(*other)));
+            let blocks = function.blocks.iter().enumerate().filter(|(other, _)| one.has(BlockId::at(*other)));
             one.spans.iter().all(moves_past) && !blocks.into_iter().any(|(_, block)| has_checks(block))
         })
-}
-
-/// Whether an iteration of a loop may pass both blocks.
-fn are_in_a_loop(function: &ir::Function, blocks: [usize; 2]) -> bool {
-    function.loops.iter().any(|one| blocks.iter().all(|index| one.has(id(*index))))
-}
-
-fn id(index: usize) -> BlockId {
-    u32::try_from(index).map_or(BlockId(u32::MAX), BlockId)
-}
-
-fn has_stores(block: &ir::Block) -> bool {
-    block.ops.iter().any(|op| matches!(op, Op::Store { .. }))
 }
 
 fn stores(block: &ir::Block) -> Vec<Store> {

@@ -33,7 +33,7 @@ pub(crate) struct Signature {
     /// Guest registers in parameter order.
     pub(crate) params: Vec<Reg>,
     /// Parameters through the state.
-    pub(crate) in_state: Vec<Reg>,
+    pub(crate) in_state: RegSet,
     /// Results in host registers, in order.
     pub(crate) results: Vec<Reg>,
     /// Results through the state.
@@ -42,8 +42,9 @@ pub(crate) struct Signature {
 
 impl Signature {
     pub(crate) fn of(function: &ir::Function, convention: Convention) -> Self {
-        let is_argument = |register: &Reg| arguments(function, convention).has(*register);
-        let (params, in_state) = function.params.iter().partition(is_argument);
+        let arguments = arguments(function, convention);
+        let in_state = function.params.minus(arguments);
+        let params = function.params.and(arguments).iter().collect();
         let is_first = |register: &Reg| (10..=11).contains(&register.0);
         let is_result =
             |register: &Reg| convention == Convention::All || is_first(register) || *register == Reg::SP;

@@ -105,7 +105,7 @@ impl ByteSearch {
             true => Terminator::Jump(self.found),
             false => Terminator::Branch { condition: is_zero, taken: self.at_zero, otherwise: self.found },
         };
-        Block { writes, ..Block::between(pc, ahead.into_ops(), end) }
+        Block { writes, ..Block::between(pc, ahead.ops, end) }
     }
 }
 

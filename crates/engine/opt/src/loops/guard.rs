@@ -14,7 +14,7 @@ const SPANS_MAX: usize = 12;
 /// A guard under construction.
 #[derive(Default)]
 pub(super) struct GuardBuilder {
-    ops: Vec<Op>,
+    pub(super) ops: Vec<Op>,
     /// The conjunction of all conditions so far.
     all: Option<Value>,
 }
@@ -92,10 +92,6 @@ impl GuardBuilder {
         let distance = self.binary_const(BinaryOp::Add, from, low);
         let is_inside = self.binary(BinaryOp::GeUnsigned, slack, distance);
         self.require(is_inside);
-    }
-
-    pub(super) fn into_ops(self) -> Vec<Op> {
-        self.ops
     }
 
     /// Returns the block, which goes to `bounded` if all conditions hold, else to `plain`.
