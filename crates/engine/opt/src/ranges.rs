@@ -93,12 +93,8 @@ impl Both {
         self == Self::default()
     }
 
-    fn map(self, mut change: impl FnMut(Range) -> Range) -> Self {
-        Self([change(self.0[0]), change(self.0[1])])
-    }
-
     pub(crate) fn moved(self, by: i64) -> Self {
-        self.map(|range| range.moved(by))
+        Self(self.0.map(|range| range.moved(by)))
     }
 
     pub(crate) fn join(self, other: Self) -> Self {

@@ -232,13 +232,11 @@ impl Trip {
             _ => return None,
         };
         // `counter < end` ends upward loops, `end < counter` downward ones.
-        Some(if is_below && is_left == is_up {
-            (GoesOn::Before, is_unsigned)
-        } else if !is_below && is_left != is_up {
-            (GoesOn::NotBeyond, is_unsigned)
-        } else {
-            return None;
-        })
+        match (is_below, is_left == is_up) {
+            (true, true) => Some((GoesOn::Before, is_unsigned)),
+            (false, false) => Some((GoesOn::NotBeyond, is_unsigned)),
+            _ => None,
+        }
     }
 }
 

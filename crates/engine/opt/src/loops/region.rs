@@ -106,13 +106,6 @@ pub(super) struct Nodes {
     pub(super) ends: Vec<Block>,
 }
 
-/// The call in a loop.
-#[derive(Clone, Copy)]
-struct InlinedCall {
-    callee: FunctionId,
-    address: GuestAddr,
-}
-
 impl Nodes {
     /// The bounded body of `body`, with calls inlined. None if a block ends in anything but a jump, a branch
     /// or a call of one of `leaf_functions`.
@@ -125,7 +118,7 @@ impl Nodes {
         let first = BlockId::at(function.blocks.len() + 1).0;
         let call = call(function, body)?;
         let leaf = match call {
-            Some(call) => leaf_functions.get(&call.callee)?.as_slice(),
+            Some((callee, _)) => leaf_functions.get(&callee)?.as_slice(),
             None => &[],
         };
         let mut numbers = HashMap::new();
@@ -143,8 +136,8 @@ impl Nodes {
         if ops > OPS_MAX || nodes.blocks.len() > BLOCKS_MAX {
             return None;
         }
-        if let Some(call) = call {
-            nodes.end_with(call);
+        if let Some((callee, call)) = call {
+            nodes.end_with(callee, call);
         }
         Some(nodes)
     }
@@ -177,7 +170,7 @@ impl Nodes {
 
     /// Redirects all exits through blocks that make the deferred charges, so that profiles attribute them
     /// correctly.
-    fn end_with(&mut self, InlinedCall { callee, address }: InlinedCall) {
+    fn end_with(&mut self, callee: FunctionId, call: GuestAddr) {
         let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
         for block in &mut self.blocks {
             for target in block.terminator.clone().successors() {
@@ -187,7 +180,7 @@ impl Nodes {
                 let leads_there = |end: &Block| end.terminator == Terminator::Jump(target);
                 let index = self.ends.iter().position(leads_there).unwrap_or_else(|| {
                     let end = Block::between(pc, Vec::new(), Terminator::Jump(target));
-                    let charge = Charge::OfDeferred { callee, call: address };
+                    let charge = Charge::OfDeferred { callee, call };
                     self.ends.push(Block { charge, is_metered: true, ..end });
                     self.ends.len() - 1
                 });
@@ -198,15 +191,15 @@ impl Nodes {
     }
 }
 
-/// The call in the blocks `body`, if any. None if they call several functions or do anything but jump, branch
+/// The callee and the address of the call in the blocks `body`, if any. None if they call several functions or do anything but jump, branch
 /// and call.
-fn call(function: &Function, body: &[usize]) -> Option<Option<InlinedCall>> {
-    let mut call: Option<InlinedCall> = None;
+fn call(function: &Function, body: &[usize]) -> Option<Option<(FunctionId, GuestAddr)>> {
+    let mut call: Option<(FunctionId, GuestAddr)> = None;
     for block in body.iter().map(|index| &function.blocks[*index]) {
         match block.terminator {
             Terminator::Jump(_) | Terminator::Branch { .. } => {}
-            Terminator::Call { callee, .. } if call.is_none_or(|call| call.callee == callee) => {
-                call = Some(InlinedCall { callee, address: function.caller(block) });
+            Terminator::Call { callee, .. } if call.is_none_or(|(known, _)| known == callee) => {
+                call = Some((callee, function.caller(block)));
             }
             _ => return None,
         }

@@ -93,8 +93,7 @@ impl TripCount {
         let is_power = step.unsigned_abs().is_power_of_two();
         let is_sound = step != 0 && step.abs() <= STEP_MAX && (goes_on != While::Differs || is_power);
         let is_near = counter.offset.abs() <= STEP_MAX || counter.alone().is_none();
-        is_sound.then_some(())?;
-        is_near.then_some(Self { node, counter, end, step, goes_on, is_unsigned })
+        (is_sound && is_near).then_some(Self { node, counter, end, step, goes_on, is_unsigned })
     }
 
     /// Adds the conditions that bound the trip count to the guard. Returns an upper bound of the last
