@@ -75,7 +75,7 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
         Ok(module) => module,
         Err(error) => return refusal(error).map(Err),
     };
-    let code = antares_codegen::compile_as(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
+    let code = antares_codegen::compile(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
     none(code.refused_orders, DISORDERED)?;
     Ok(Ok(load(&antares_codegen::link(&[code.bytes])?)?))
 }

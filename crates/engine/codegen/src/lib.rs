@@ -185,20 +185,12 @@ impl Part {
     }
 }
 
-/// Generates code for `part` of `module`.
+/// Generates code for `part` of `module`, usually by the better [`Convention`] for its functions.
 ///
 /// # Errors
 /// Fails for bugs here or in LLVM, and with [`CodegenError::Giants`]. Every other module that the verifier of
 /// `antares-proof` accepts has code.
-pub fn compile(module: &Module, part: Part, form: Form) -> Result<Code, CodegenError> {
-    compile_as(module, Convention::of(&module.functions), part, form)
-}
-
-/// Like [`compile`], with a given `convention`.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_as(
+pub fn compile(
     module: &Module,
     convention: Convention,
     part: Part,

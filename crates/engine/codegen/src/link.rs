@@ -9,6 +9,7 @@ use std::{
 };
 
 use antares_abi::LIBRARY_SYMBOL;
+use object::elf;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{CodegenError, Result, frames, optimize};
@@ -16,11 +17,9 @@ use crate::{CodegenError, Result, frames, optimize};
 /// Maximum bytes of the linker's messages to return.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Bytes of an ELF file header, which the program headers follow, and of a program header; segment types.
+/// Bytes of an ELF file header, which the program headers follow, and of a program header.
 const FILE_HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
-const PT_NULL: u32 = 0;
-const PT_PHDR: u32 = 6;
 
 unsafe extern "C" {
     fn antares_lld_link(
@@ -75,8 +74,8 @@ fn clear_program_headers_segment(library: &mut [u8]) {
     let count = library.get(56..58).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
     let headers = library.get_mut(FILE_HEADER_BYTES..).unwrap_or_default();
     for header in headers.chunks_exact_mut(PROGRAM_HEADER_BYTES).take(usize::from(count)) {
-        if header.starts_with(&PT_PHDR.to_le_bytes()) {
-            header[..4].copy_from_slice(&PT_NULL.to_le_bytes());
+        if header.starts_with(&elf::PT_PHDR.0.to_le_bytes()) {
+            header[..4].copy_from_slice(&elf::PT_NULL.0.to_le_bytes());
         }
     }
 }

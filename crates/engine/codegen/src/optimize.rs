@@ -186,16 +186,12 @@ fn drop_bodies(module: &Module, share: Share) {
         let name = function.get_name().to_bytes();
         function.count_basic_blocks() > 0 && !STUBS.iter().any(|stub| stub.as_bytes() == name)
     };
-    let mut functions: Vec<_> = module
-        .get_functions()
-        .filter(is_shared)
-        .enumerate()
-        .map(|(index, function)| (std::cmp::Reverse(size(&function)), index, function))
-        .collect();
-    functions.sort_by_key(|(size, index, _)| (*size, *index));
+    let functions = module.get_functions().filter(is_shared);
+    let mut functions: Vec<_> = functions.map(|function| (size(&function), function)).collect();
+    functions.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
     // Assigns the largest functions first, each to the share with the least work so far.
     let mut loads = vec![0; share.of as usize];
-    for (std::cmp::Reverse(size), _, function) in functions {
+    for (size, function) in functions {
         let least = (0..loads.len()).min_by_key(|share| loads[*share]).unwrap_or(0);
         loads[least] += size;
         let is_here = least == share.index as usize;

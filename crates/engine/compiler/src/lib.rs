@@ -12,7 +12,7 @@ use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 pub use antares_abi::{CompileLimits, Stage};
 use antares_baseline::BaselineError;
 pub use antares_codegen::llvm_version;
-use antares_codegen::{Code, CodegenError, Form, Part};
+use antares_codegen::{Code, CodegenError, Convention, Form, Part};
 use antares_ir::Module;
 use antares_lift::LiftError;
 use antares_opt::{Context, Level, Target};
@@ -253,9 +253,10 @@ pub fn compile_in_parallel(elf: &[u8], request: &Request, threads: usize) -> Res
 }
 
 fn generate(module: &Module, stage: Stage, elf_bytes: u64) -> Result<Code, CodegenError> {
+    let convention = Convention::of(&module.functions);
     if stage == Stage::Library {
         let of = parts_of(elf_bytes);
-        let part = |index| antares_codegen::compile(module, Part { index, of }, Form::Object);
+        let part = |index| antares_codegen::compile(module, convention, Part { index, of }, Form::Object);
         let parts = (0..of).map(part).collect::<Result<Vec<_>, _>>()?;
         let refused_orders = parts.iter().map(|part| part.refused_orders).sum();
         let objects: Vec<_> = parts.into_iter().map(|part| part.bytes).collect();
@@ -271,7 +272,7 @@ fn generate(module: &Module, stage: Stage, elf_bytes: u64) -> Result<Code, Codeg
         Stage::Part { index, of } => Part { index, of: of.max(1) },
         _ => Part::WHOLE,
     };
-    antares_codegen::compile(module, part, form)
+    antares_codegen::compile(module, convention, part, form)
 }
 
 fn output(program: &Program, bytes: Vec<u8>) -> Output {

@@ -271,10 +271,9 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     fn give_control_back(&self, link: Option<IntValue<'c>>, locals: &[(GuestAddr, BlockId)]) -> Result {
-        if let (Some(link), Some(own), true, true) =
-            (link, self.own_link, locals.is_empty(), self.returns_far())
-        {
-            let emitter = self.emitter;
+        let (Some(link), Some(own)) = (link, self.own_link) else { return self.give_back() };
+        let emitter = self.emitter;
+        if locals.is_empty() && self.returns_far() {
             let [far, back] =
                 ["far", "back"].map(|name| emitter.context.append_basic_block(self.value, name));
             let differs = emitter.builder.build_int_compare(IntPredicate::NE, link, own, "differs")?;
@@ -284,11 +283,10 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             emitter.builder.position_at_end(back);
             return self.give_back();
         }
-        let (Some(link), Some(own), false) = (link, self.own_link, locals.is_empty()) else {
-            self.expect_own_link(link)?;
+        if locals.is_empty() {
+            self.expect(link, own)?;
             return self.give_back();
-        };
-        let emitter = self.emitter;
+        }
         let back = emitter.context.append_basic_block(self.value, "back");
         let local = emitter.context.append_basic_block(self.value, "local");
         let other = emitter.context.append_basic_block(self.value, "unknown");
