@@ -246,10 +246,6 @@ impl<'c, 'm> Emitter<'c, 'm> {
         self.functions[id.0 as usize]
     }
 
-    fn sp_after(&self, id: FunctionId) -> ir::SpAfter {
-        self.ir.functions[id.0 as usize].sp_after
-    }
-
     fn signature(&self, id: FunctionId) -> &Signature {
         &self.signatures[id.0 as usize]
     }

@@ -89,10 +89,8 @@ fn inlined(unit: UnitRef<'_, Reader<'_>>, pieces: &mut Vec<Piece>) -> Result<(),
             continue;
         }
         let Some(function) = origin(unit, entry)? else { continue };
-        let caller = match entry.attr_value(gimli::DW_AT_call_line) {
-            Some(value) => u32::try_from(value.udata_value().unwrap_or(0)).unwrap_or(0),
-            None => 0,
-        };
+        let line = entry.attr_value(gimli::DW_AT_call_line).and_then(|value| value.udata_value());
+        let caller = line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
         let depth = path.iter().filter(|is_inlined| **is_inlined).count();
         let mut ranges = unit.die_ranges(entry)?;
         while let Some(range) = ranges.next()? {

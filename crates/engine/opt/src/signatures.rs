@@ -94,10 +94,7 @@ impl Analysis {
         let exposed = (0..count).filter(|index| module.functions[*index].is_exposed).collect();
         let indirect = if module.is_open { RegSet::ALL } else { RegSet::EMPTY };
         let none_live = || module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect();
-        let wanted = |function: &Function| match function.is_resumable {
-            true => RegSet::ALL,
-            false => RegSet::EMPTY,
-        };
+        let wanted = |function: &Function| if function.is_resumable { RegSet::ALL } else { RegSet::EMPTY };
         Self {
             sp_after: module.functions.iter().map(|function| function.sp_after).collect(),
             is_again: module.functions.iter().map(|function| function.returns == Returns::Again).collect(),

@@ -43,7 +43,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 self.jump(*to)
             }
             Terminator::Call { callee, to } => {
-                self.call(*callee, self.emitter.sp_after(*callee), false)?;
+                self.call(*callee, self.emitter.ir.functions[callee.0 as usize].sp_after, false)?;
                 self.jump(*to)
             }
             Terminator::TailCall { callee, link } => {

@@ -38,22 +38,16 @@ pub(crate) fn calls(ir: &Module) -> Vec<usize> {
 /// Whether inlining a function at all its `calls` costs less than calling it.
 pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
     let operations = function.operations();
-    let stays = |block: &Block| {
-        matches!(
-            block.terminator,
-            Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Return { .. }
-        )
-    };
+    let returns = |block: &Block| matches!(block.terminator, Terminator::Return { .. });
+    let goes_on = |block: &Block| matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. });
     let more = operations * calls.saturating_sub(1);
     match function.blocks.as_slice() {
-        [block] => {
-            matches!(block.terminator, Terminator::Return { .. }) && operations <= INLINED_OPERATIONS_MAX
-        }
+        [block] => returns(block) && operations <= INLINED_OPERATIONS_MAX,
         blocks => {
             operations <= INLINED_LEAF_OPERATIONS_MAX
                 && more <= INLINED_COPIES_OPERATIONS_MAX
                 && function.frame_low.is_none()
-                && blocks.iter().all(stays)
+                && blocks.iter().all(|block| returns(block) || goes_on(block))
         }
     }
 }
