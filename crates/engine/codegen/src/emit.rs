@@ -83,11 +83,11 @@ pub(crate) struct Emitter<'c, 'm> {
 }
 
 /// The entry table as globals of the module.
-pub(crate) struct Tables<'c> {
+pub(crate) struct Tables<'c, 'm> {
+    /// With the functions that have a thunk.
+    pub(crate) plan: EntryTable<&'m ir::Function>,
     pub(crate) directory: GlobalValue<'c>,
-    pub(crate) pages: u32,
     pub(crate) entries: GlobalValue<'c>,
-    pub(crate) length: u32,
 }
 
 /// Emits `part` of `ir` for `target`.
@@ -250,14 +250,9 @@ impl<'c, 'm> Emitter<'c, 'm> {
         &self.signatures[id.0 as usize]
     }
 
-    /// The entry table, with the functions that have a thunk.
-    fn entry_table(&self) -> EntryTable<&'m ir::Function> {
+    fn declare_tables(&self) -> Tables<'c, 'm> {
         let thunks = self.entries().map(|function| (function.entry.0, function));
-        EntryTable::new(self.ir.code_start, self.ir.code_end, thunks)
-    }
-
-    fn declare_tables(&self) -> Tables<'c> {
-        let plan = self.entry_table();
+        let plan = EntryTable::new(self.ir.code_start, self.ir.code_end, thunks);
         let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
         let length = |length: usize| {
             u32::try_from(length).expect("code lies in memory, of which all tables are parts")
@@ -273,9 +268,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         };
         Tables {
             directory: declare(i16.array_type(length(plan.directory.len())), "entry_directory"),
-            pages: length(plan.directory.len()),
             entries: declare(i32.array_type(length(plan.entries.len())), "entry_table"),
-            length: length(plan.entries.len()),
+            plan,
         }
     }
 
@@ -322,9 +316,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         function
     }
 
-    fn define_tables(&self, tables: &Tables<'c>) {
+    fn define_tables(&self, tables: &Tables<'c, 'm>) {
         let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
-        let plan = self.entry_table();
         let start = tables.entries.as_pointer_value().const_to_int(self.i64);
         let entry = |function: &Option<&ir::Function>| match function {
             None => i32.const_zero(),
@@ -333,15 +326,15 @@ impl<'c, 'm> Emitter<'c, 'm> {
                 thunk.as_pointer_value().const_to_int(self.i64).const_sub(start).const_truncate(i32)
             }
         };
-        let entries: Vec<IntValue> = plan.entries.iter().map(entry).collect();
+        let entries: Vec<IntValue> = tables.plan.entries.iter().map(entry).collect();
         tables.entries.set_initializer(&i32.const_array(&entries));
         let group = |group: &u16| i16.const_int(u64::from(*group), false);
-        let directory: Vec<IntValue> = plan.directory.iter().map(group).collect();
+        let directory: Vec<IntValue> = tables.plan.directory.iter().map(group).collect();
         tables.directory.set_initializer(&i16.const_array(&directory));
     }
 
     /// The header in the layout of `antares_abi::LibraryHeader`.
-    fn define_header(&self, tables: &Tables<'c>) {
+    fn define_header(&self, tables: &Tables<'c, 'm>) {
         let (i8, i32) = (self.context.i8_type(), self.context.i32_type());
         let magic: Vec<IntValue> =
             LIBRARY_MAGIC.iter().map(|byte| i8.const_int(u64::from(*byte), false)).collect();
@@ -356,15 +349,16 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let distance =
             |table: GlobalValue<'c>| table.as_pointer_value().const_to_int(self.i64).const_sub(from);
         let number = |number: u32| i32.const_int(u64::from(number), false);
+        let length = |length: usize| i32.const_int(length as u64, false);
         let options = self.ir.options;
         header.set_initializer(&kind.const_named_struct(&[
             magic.into(),
             number(ABI_VERSION).into(),
             number(options.vm_version).into(),
             number(u32::from(options.isa.0)).into(),
-            number(tables.pages).into(),
+            length(tables.plan.directory.len()).into(),
             number(self.ir.retained_stores()).into(),
-            number(tables.length).into(),
+            length(tables.plan.entries.len()).into(),
             self.i64.const_int(self.ir.code_start, false).into(),
             distance(tables.entries).into(),
             distance(tables.directory).into(),

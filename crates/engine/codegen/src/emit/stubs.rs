@@ -20,7 +20,7 @@ use crate::{
 const THUNK: &str = "thunk";
 
 impl<'c> Emitter<'c, '_> {
-    pub(crate) fn stubs(&self, tables: &Tables<'c>) -> Result {
+    pub(crate) fn stubs(&self, tables: &Tables<'c, '_>) -> Result {
         self.define_ecall()?;
         self.define_resolve()?;
         self.define_dispatch(tables)?;
@@ -101,14 +101,14 @@ impl<'c> Emitter<'c, '_> {
 
     /// Calls the thunk for a guest address. If there is none, bails out, or requests another library's from
     /// the host.
-    fn define_dispatch(&self, tables: &Tables<'c>) -> Result {
+    fn define_dispatch(&self, tables: &Tables<'c, '_>) -> Result {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
         let start = self.i64.const_int(self.ir.code_start, false);
         let distance = self.builder.build_int_sub(target, start, "distance")?;
         let page = self.divide(distance, ENTRY_PAGE_BYTES, "page")?;
-        let length = self.i64.const_int(u64::from(tables.pages), false);
+        let length = self.i64.const_int(tables.plan.directory.len() as u64, false);
         let is_outside = self.builder.build_int_compare(IntPredicate::UGE, page, length, "")?;
         let unknown = self.unknown_target(function)?;
         self.go_if(function, is_outside, unknown)?;
