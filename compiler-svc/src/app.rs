@@ -104,7 +104,7 @@ pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler,
     // Its folder exists by now.
     let keys = keys_dir::folder(&config.signing).map_err(StartError::KeysPlace)?;
     let trust = Arc::new(Trust::of_folder(keys)?);
-    let signing = Signing::new(trust, config.signing.valid, metrics);
+    let signing = Signing::new(trust, metrics);
     let tiers = Tiers::open(config, metrics)?;
     Ok(Compiler::new((cache, tiers), pool, signing, &config.compiler, metrics))
 }

@@ -84,7 +84,7 @@ fn is_on_one_device(keys: &Path, former: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::symlink, time::Duration};
+    use std::os::unix::fs::symlink;
 
     use antares_trust::Keyring;
 
@@ -92,7 +92,7 @@ mod tests {
 
     fn of(store: &Path) -> Signing {
         let keys = store.with_file_name("store-keys");
-        Signing { keys, former_keys: Some(store.join("keys")), trusted: None, valid: Duration::ZERO }
+        Signing { keys, former_keys: Some(store.join("keys")), trusted: None }
     }
 
     #[test]

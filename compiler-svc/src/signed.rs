@@ -22,6 +22,9 @@ pub(crate) const REVOKED: &str = "revoked";
 /// End of an entry.
 const MAGIC: &[u8; 4] = b"ASG1";
 
+/// Validity of a signature: a year.
+const VALID: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Bytes of the manifest's length before it.
 const LENGTH_BYTES: usize = 4;
 
@@ -29,26 +32,24 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Signing {
     pub(crate) trust: Arc<Trust>,
-    valid: Duration,
     refused: IntCounterVec,
 }
 
 impl Signing {
-    /// Manifests are valid for the time `valid`.
-    pub(crate) fn new(trust: Arc<Trust>, valid: Duration, metrics: &Metrics) -> Self {
+    pub(crate) fn new(trust: Arc<Trust>, metrics: &Metrics) -> Self {
         let refused = metrics.counters_of(
             "antares_artifacts_refused_total",
             "Artifacts that were refused for their manifests, by why.",
             "reason",
             Refusal::VARIANTS,
         );
-        Self { trust, valid, refused }
+        Self { trust, refused }
     }
 
     /// A manifest for `facts`.
     pub(crate) fn sign(&self, facts: &Facts) -> Bytes {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let signed = self.trust.keyring().sign(facts, (now + self.valid).as_secs());
+        let signed = self.trust.keyring().sign(facts, (now + VALID).as_secs());
         // Without one, loaders refuse the artifact, and nothing else happens.
         signed.unwrap_or_default().into()
     }

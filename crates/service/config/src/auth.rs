@@ -48,9 +48,6 @@ section! {
 /// Maximum clock difference between issuer and server.
 const LEEWAY: Duration = Duration::from_secs(60);
 
-/// How long the last keys are in force while their URL fails.
-const KEY_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
-
 /// Maximum length of a tenant's name in bytes.
 pub const TENANT_BYTES_MAX: usize = 64;
 
@@ -93,8 +90,6 @@ pub enum KeySource {
         url: String,
         /// The authorities of its certificate, PEM; those of the system otherwise.
         ca: Option<PathBuf>,
-        /// How long the last keys are in force without an answer.
-        age_max: Duration,
     },
 }
 
@@ -203,7 +198,7 @@ impl RawAuth {
         if !is_local(&self.jwks) {
             checker.url_of("auth.jwks", &self.jwks, &["https"]);
         }
-        Some(KeySource::Uri { url: self.jwks.clone(), ca, age_max: KEY_AGE_MAX })
+        Some(KeySource::Uri { url: self.jwks.clone(), ca })
     }
 }
 
@@ -316,7 +311,7 @@ const SOCKET_BYTES_MAX: usize = 107;
 
 impl RawAdmin {
     /// `is_asked`: whether callers must authenticate.
-    pub(crate) fn agree(&self, is_asked: bool, checker: &mut Checker) {
+    pub(crate) fn section(&self, is_asked: bool, checker: &mut Checker) -> AdminAccess {
         let bytes = self.socket.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {
             let problem = format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}");
@@ -325,6 +320,7 @@ impl RawAdmin {
         if self.loopback && is_asked {
             checker.record("admin.loopback", "makes no sense with [auth], whose rules say who administers");
         }
+        self.check(checker)
     }
 }
 

@@ -69,62 +69,45 @@ impl ConfigFile {
     /// All errors, each with its key.
     pub fn check(&self, role: Role, layers: &[&str]) -> Result<Config, ConfigError> {
         let checker = &mut Checker::default();
+        let is_asked = self.is_requested();
+        let message_bytes_max = message_bytes_max(self.compiler.script_bytes_max);
         let page_hosts = self.metrics.page_hosts(checker);
         let web = self.web.check(&self.listen.address, &self.metrics.address, checker);
-        let message_bytes_max = message_bytes_max(self.compiler.script_bytes_max);
         let bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
         let run_time_max = Duration::from_millis(self.runner.call_ms_max);
         let call_time_max = self.call_time_max(role);
         let listen = self.listen.check(checker, page_hosts, web, call_time_max, run_time_max, bytes_max);
         self.listen.agree(message_bytes_max, checker);
-        let tls = self.tls.check(checker);
-        let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_requested());
-        let auth = self.auth.check(has_certificates, checker);
-        let audit = self.audit.check(checker);
-        let compiler_tls = self.tls.of_client(&self.runner, checker);
-        let metrics = self.metrics.check(&self.listen.address, checker);
-        let log = self.log.check(checker);
-        let trace = self.trace.section(|name| std::env::var(name).ok(), checker);
-        let profile_push = self.profile_push.check(trace.as_ref(), self.runner.sample_cycles, checker);
-        let cache = self.cache.check(checker);
-        let shared = self.shared.section(self.signing.keys.is_empty(), checker);
-        let signing = self.signing.check(&self.cache.dir);
-        let node = self.node.section(checker);
-        self.sandbox.check_layers(layers, checker);
-        let sandbox = self.sandbox.check(checker);
-        self.admin.agree(is_asked, checker);
-        let admin = self.admin.check(checker);
-        let tenancy = self.quotas.check(&self.tenants, is_asked, checker);
-        let web_address = listen.web.iter().map(|web| ("web.address", web.address));
-        for (key, address) in [("listen.address", listen.address)].into_iter().chain(web_address) {
-            self.check_open(key, address, is_asked, checker);
-        }
-        let compiler = self.compiler.check(checker);
-        let runner = self.runner.check(checker, self.compiler.script_bytes_max);
-        self.runner.agree(checker);
-        self.check_together(role, checker);
-        std::mem::take(checker).finish(Config {
+        let mut config = Config {
             role,
             listen,
-            tls,
-            auth,
-            admin,
-            tenancy,
-            audit,
-            compiler_tls,
-            metrics,
-            log,
-            trace,
-            profile_push,
-            sandbox,
-            cache,
-            shared,
-            signing,
-            node,
-            compiler,
-            runner,
+            tls: self.tls.check(checker),
+            auth: self.auth.check(!self.tls.client_ca.is_empty(), checker),
+            audit: self.audit.check(checker),
+            compiler_tls: self.tls.of_client(&self.runner, checker),
+            metrics: self.metrics.check(&self.listen.address, checker),
+            log: self.log.check(checker),
+            trace: self.trace.section(|name| std::env::var(name).ok(), checker),
+            profile_push: None,
+            cache: self.cache.check(checker),
+            shared: self.shared.section(self.signing.keys.is_empty(), checker),
+            signing: self.signing.check(&self.cache.dir),
+            node: self.node.section(checker),
+            sandbox: self.sandbox.section(layers, checker),
+            admin: self.admin.section(is_asked, checker),
+            tenancy: self.quotas.check(&self.tenants, is_asked, checker),
+            compiler: self.compiler.check(checker),
+            runner: self.runner.section(self.compiler.script_bytes_max, checker),
             callers: CallerSource::of(self, role, layers),
-        })
+        };
+        let sample_cycles = self.runner.sample_cycles;
+        config.profile_push = self.profile_push.check(config.trace.as_ref(), sample_cycles, checker);
+        self.check_open("listen.address", config.listen.address, checker);
+        if let Some(web) = &config.listen.web {
+            self.check_open("web.address", web.address, checker);
+        }
+        self.check_together(role, checker);
+        std::mem::take(checker).finish(config)
     }
 
     /// Whether callers must authenticate.
@@ -145,8 +128,8 @@ impl ConfigFile {
 
     /// A listener that other machines can reach must encrypt and authenticate, unless the configuration
     /// explicitly allows otherwise.
-    fn check_open(&self, key: &str, address: SocketAddr, is_asked: bool, checker: &mut Checker) {
-        let is_encrypted = !self.tls.certificate.is_empty();
+    fn check_open(&self, key: &str, address: SocketAddr, checker: &mut Checker) {
+        let (is_encrypted, is_asked) = (!self.tls.certificate.is_empty(), self.is_requested());
         if address.ip().to_canonical().is_loopback() || self.listen.allow_open || is_encrypted && is_asked {
             return;
         }
@@ -162,30 +145,22 @@ impl ConfigFile {
         checker.record(key, problem);
     }
 
-    /// Checks for contradictions between sections.
+    /// Checks for contradictions between sections, and that scripts fit into the store.
     fn check_together(&self, role: Role, checker: &mut Checker) {
-        self.check_sizes(role, checker);
+        let (bytes, budget) = (self.compiler.script_bytes_max, self.cache.budget_bytes);
+        let key = "compiler.script_bytes_max";
+        if role != Role::Runner && bytes > budget {
+            checker.record(key, format!("is {bytes}, more than cache.budget_bytes ({budget})"));
+        } else if role != Role::Runner && bytes > LIBRARY_BYTES_MAX {
+            let problem = format!("is {bytes}, more than the store's largest entry ({LIBRARY_BYTES_MAX})");
+            checker.record(key, problem);
+        }
         let (key, url) = ("runner.compiler_url", &self.runner.compiler_url);
         match (role, url.is_empty()) {
             (Role::Runner, true) => checker.record(key, "is needed where the compiler runs elsewhere"),
             (Role::Runner, false) => checker.service_urls(key, url),
             (Role::Both, false) => checker.record(key, "makes no sense with both services in one process"),
             (Role::Both, true) | (Role::Compiler, _) => {}
-        }
-    }
-
-    /// Checks that scripts fit into the store.
-    fn check_sizes(&self, role: Role, checker: &mut Checker) {
-        let (bytes, budget) = (self.compiler.script_bytes_max, self.cache.budget_bytes);
-        if role == Role::Runner {
-            return;
-        }
-        if bytes > budget {
-            let problem = format!("is {bytes}, more than cache.budget_bytes ({budget})");
-            checker.record("compiler.script_bytes_max", problem);
-        } else if bytes > LIBRARY_BYTES_MAX {
-            let problem = format!("is {bytes}, more than the store's largest entry ({LIBRARY_BYTES_MAX})");
-            checker.record("compiler.script_bytes_max", problem);
         }
     }
 }

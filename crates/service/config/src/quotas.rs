@@ -55,9 +55,6 @@ pub(crate) enum Isolation {
     Code,
 }
 
-/// Step to which the times in responses to a tenant are rounded up, in microseconds.
-const TIMING_STEP_US: u64 = 100;
-
 /// Maximum quota: prevents overflow in the accounting of tenants.
 const QUOTA_MAX: u64 = 1 << 60;
 
@@ -85,8 +82,6 @@ pub struct Tenancy {
     pub is_salted: bool,
     /// Whether callers prove the names of their tenants.
     pub is_proven: bool,
-    /// Step to which the times in responses to a tenant are rounded up, in microseconds.
-    pub timing_step_us: u64,
 }
 
 impl Tenancy {
@@ -139,7 +134,6 @@ impl RawQuotas {
             is_apart: is_proven && seen.isolation >= Isolation::Uploads,
             is_salted: is_proven && seen.isolation == Isolation::Code,
             is_proven,
-            timing_step_us: TIMING_STEP_US,
         }
     }
 }

@@ -83,10 +83,11 @@ impl RunnerSection {
 }
 
 impl RawRunner {
-    pub(crate) fn agree(&self, checker: &mut Checker) {
+    pub(crate) fn section(&self, script_bytes_max: u64, checker: &mut Checker) -> RunnerSection {
         if self.deadline_ms_max > self.call_ms_max {
             checker.record("runner.deadline_ms_max", "is more than runner.call_ms_max");
         }
+        self.check(checker, script_bytes_max)
     }
 }
 
@@ -206,11 +207,12 @@ pub enum SpeculationLimit {
 
 impl RawSandbox {
     /// `layers`: the valid names of layers.
-    pub(crate) fn check_layers(&self, layers: &[&str], checker: &mut Checker) {
+    pub(crate) fn section(&self, layers: &[&str], checker: &mut Checker) -> SandboxSection {
         for name in self.allow_degraded.iter().filter(|name| !layers.contains(&name.as_str())) {
             let known = layers.join(", ");
             checker
                 .record("sandbox.allow_degraded", format!("no layer is called {name:?}; there are {known}"));
         }
+        self.check(checker)
     }
 }

@@ -1,9 +1,6 @@
 //! Sections `[cache]`, `[shared]` and `[signing]`: the stores of native code and trust in them.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use antares_abi::LIBRARY_BYTES_MAX;
 
@@ -81,9 +78,6 @@ section! {
 }
 }
 
-/// Validity of a signature: a year.
-const VALID: Duration = Duration::from_secs(365 * 24 * 3_600);
-
 /// Former folder of the keys, within the store.
 const KEYS: &str = "keys";
 
@@ -96,8 +90,6 @@ pub struct Signing {
     pub former_keys: Option<PathBuf>,
     /// List of the keys that a separate runner trusts.
     pub trusted: Option<PathBuf>,
-    /// Validity of a signature.
-    pub valid: Duration,
 }
 
 impl RawSigning {
@@ -108,7 +100,6 @@ impl RawSigning {
             keys: if is_default { keys_dir(store) } else { Path::new(&self.keys).into() },
             former_keys: is_default.then(|| store.join(KEYS)),
             trusted: (!self.trusted.is_empty()).then(|| PathBuf::from(&self.trusted)),
-            valid: VALID,
         }
     }
 }

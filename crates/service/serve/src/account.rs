@@ -42,6 +42,9 @@ const CYCLES_PER_NS: u64 = 3;
 /// Reason for an exhausted quota.
 pub(crate) const QUOTA: &str = "QUOTA";
 
+/// Step to which the times in responses to a tenant are rounded up, microseconds.
+const TIMING_STEP_US: u64 = 100;
+
 /// Names of quotas, for metrics and callers.
 const QUOTAS: [&str; 4] =
     ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
@@ -398,7 +401,7 @@ impl Accounts {
             tenant: name,
             namespace: tenancy.is_apart.then_some(holder),
             salt: if tenancy.is_salted { Salt::of(holder) } else { Salt::default() },
-            timing_step_us: if is_shared { tenancy.timing_step_us.max(1) } else { 1 },
+            timing_step_us: if is_shared { TIMING_STEP_US } else { 1 },
             use_: self.use_of((peer, tenant.into())),
         }
     }

@@ -38,6 +38,9 @@ const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
 const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
 const BYTES_MAX: usize = 1 << 20;
 
+/// How long the last keys are in force while their URL fails.
+const KEY_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// How long a call waits for its token's key, and how many calls wait.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(7);
 const CALLS_WAITING_MAX: usize = 256;
@@ -120,7 +123,7 @@ impl Follower {
 
     /// Fetches once; returns whether it succeeded.
     async fn step(&mut self) -> bool {
-        let KeySource::Uri { url, ca, age_max } = &self.source else { return true };
+        let KeySource::Uri { url, ca } = &self.source else { return true };
         let fetched = fetch(url, ca.as_deref()).await.and_then(|text| self.reader.read(&text));
         let (result, is_good) = match fetched {
             Ok(set) => {
@@ -129,7 +132,7 @@ impl Follower {
                 ("reloaded", true)
             }
             Err(error) => {
-                let is_old = self.good_since.is_none_or(|since| since.elapsed() > *age_max);
+                let is_old = self.good_since.is_none_or(|since| since.elapsed() > KEY_AGE_MAX);
                 tracing::error!(error = chain(&error), is_old, "the issuer's keys were not fetched");
                 if is_old {
                     self.reader.report(&KeySet::default());
@@ -208,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_answer_leaves_the_last_keys_in_force_for_a_while() {
         let (url, answer) = issuer();
-        let source = KeySource::Uri { url: url.clone(), ca: None, age_max: Duration::from_secs(3_600) };
+        let source = KeySource::Uri { url: url.clone(), ca: None };
         let (metrics, stored) = (Metrics::new(), Arc::new(Lock::new(Vec::new())));
         let store = stored.clone();
         let mut follower = Follower {
@@ -241,7 +244,7 @@ mod tests {
         *answer.lock().unwrap() = http("200 OK", r#"{"keys":[]}"#);
         assert!(follower.step().await);
         assert_eq!(stored(), [Some(0)], "the issuer took them back");
-        follower.good_since = Instant::now().checked_sub(Duration::from_secs(3_601));
+        follower.good_since = Instant::now().checked_sub(KEY_AGE_MAX + Duration::from_secs(1));
         *answer.lock().unwrap() = String::new();
         assert!(!follower.step().await);
         assert_eq!(stored(), [None], "they are too old");
