@@ -56,7 +56,6 @@ pub(crate) struct Account {
     pinned: HashSet<EntryId>,
     /// Charged bytes by owner, for entries with a known owner.
     held: HashMap<(Space, Owner), u64>,
-    logical_bytes: u64,
     charged: PerSpace,
     last_tick: u64,
 }
@@ -89,7 +88,6 @@ impl Account {
         if let Some(owner) = owner {
             *self.held.entry((stored.id.space, owner)).or_default() += line.charged_bytes;
         }
-        self.logical_bytes += line.total_bytes;
         *self.charged.of_mut(stored.id.space) += line.charged_bytes;
         self.last_tick = self.last_tick.max(line.tick & !READ);
         self.order.insert((line.tick, stored.id));
@@ -99,7 +97,6 @@ impl Account {
     /// Removes an entry; returns the removal for the store.
     pub(crate) fn remove(&mut self, id: EntryId) -> Option<Removal> {
         let line = self.lines.remove(&id)?;
-        self.logical_bytes -= line.total_bytes;
         *self.charged.of_mut(id.space) -= line.charged_bytes;
         self.order.remove(&(line.tick, id));
         self.touched.remove(&id);
@@ -272,7 +269,7 @@ impl Account {
     }
 
     pub(crate) fn logical_bytes(&self) -> u64 {
-        self.logical_bytes
+        self.lines.values().map(|line| line.total_bytes).sum()
     }
 
     pub(crate) fn charged_bytes(&self) -> u64 {

@@ -91,7 +91,7 @@ impl Cache {
         let (chores, pending) = sync_channel(CHORES_MAX);
         let inner = Arc::new(Inner {
             chores,
-            live: RwLock::new(Live { store: None, number: 0, state: CacheState::Unavailable }),
+            live: RwLock::new(Live { store: None, number: 0 }),
             account: Mutex::default(),
             writer: Mutex::default(),
             counters: Mutex::default(),
@@ -354,7 +354,7 @@ impl Inner {
 
     fn drop_damaged(&self, store: &SledStore, id: EntryId, damage: Damage) -> Result<(), StoreError> {
         self.counters.lock().corrupt += 1;
-        tracing::error!(entry = ?id, damage = damage.name(), "an entry of the cache does not verify and is dropped");
+        tracing::error!(entry = ?id, damage = damage.into_str(), "an entry of the cache does not verify and is dropped");
         let (removal, total_bytes) = {
             let mut account = self.account.lock();
             (account.remove(id), account.charged_bytes())

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use strum::IntoStaticStr;
+
 /// Two namespaces, so that a key of one kind never returns bytes of the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Space {
     /// Uploaded ELF bytes; the key is the SHA-256 of the bytes.
     Script,
@@ -38,21 +41,15 @@ impl Space {
 
     /// The name used in metrics, logs and docs.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Script => "script",
-            Self::Artifact => "artifact",
-        }
+        self.into()
     }
 
-    fn tag(self) -> u8 {
+    /// Its byte on disk and in objects.
+    pub fn tag(self) -> u8 {
         match self {
             Self::Script => b's',
             Self::Artifact => b'a',
         }
-    }
-
-    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|space| space.tag() == tag)
     }
 }
 
@@ -70,8 +67,9 @@ impl EntryId {
 
     /// Decodes an id; `None` if the length or the tag is invalid.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (&tag, key) = bytes.split_first()?;
-        Some(Self { space: Space::from_tag(tag)?, key: key.try_into().ok()? })
+        let (tag, key) = bytes.split_first()?;
+        let space = Space::ALL.into_iter().find(|space| space.tag() == *tag)?;
+        Some(Self { space, key: key.try_into().ok()? })
     }
 }
 

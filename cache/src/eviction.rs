@@ -82,14 +82,18 @@ impl Inner {
     }
 
     pub(crate) fn state(&self) -> CacheState {
-        let state = self.live.read().state;
+        let is_open = self.live.read().store.is_some();
         let now = if self.lock.get().is_some_and(|lock| !lock.is_there(&self.config.dir)) {
             CacheState::Lost
         } else if self.began_short.load(Ordering::Relaxed) && self.free_bytes() < self.config.free_bytes_min {
             CacheState::NoSpace
         } else {
             self.began_short.store(false, Ordering::Relaxed);
-            state
+            match (is_open, self.counters.lock().set_aside) {
+                (false, _) => CacheState::Unavailable,
+                (true, 0) => CacheState::Ready,
+                (true, _) => CacheState::Rebuilt,
+            }
         };
         let before = std::mem::replace(&mut *self.reported.lock(), now);
         if before != now && !now.is_well() {

@@ -27,7 +27,6 @@ pub(crate) struct Live {
     pub(crate) store: Option<Arc<SledStore>>,
     /// Number of the store's directory; distinguishes stores.
     pub(crate) number: u64,
-    pub(crate) state: CacheState,
 }
 
 /// State of the one writer at a time.

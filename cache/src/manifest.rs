@@ -103,14 +103,10 @@ impl Manifest {
 
     /// Bytes that the entry counts against the budget.
     pub(crate) fn charged_bytes(&self) -> u64 {
-        charged_bytes(self.total_bytes, u64::from(self.chunks))
+        let chunks = u64::from(self.chunks).saturating_mul(CHUNK_OVERHEAD_BYTES);
+        let overhead = chunks.saturating_add(ENTRY_OVERHEAD_BYTES);
+        self.total_bytes.saturating_add(overhead).saturating_mul(AMPLIFICATION)
     }
-}
-
-/// Bytes that a payload of `total_bytes` in `chunks` chunks counts against the budget.
-fn charged_bytes(total_bytes: u64, chunks: u64) -> u64 {
-    let overhead = chunks.saturating_mul(CHUNK_OVERHEAD_BYTES).saturating_add(ENTRY_OVERHEAD_BYTES);
-    total_bytes.saturating_add(overhead).saturating_mul(AMPLIFICATION)
 }
 
 /// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: entries never share a
@@ -132,8 +128,8 @@ impl FailureRecord {
     /// A record with reason and detail truncated to their limits.
     pub(crate) fn new(created_at: u64, expires_at: u64, reason: &str, detail: &str) -> Self {
         let failure = Failure {
-            reason: cut(reason, FAILURE_REASON_BYTES_MAX).to_owned(),
-            detail: cut(detail, FAILURE_DETAIL_BYTES_MAX).to_owned(),
+            reason: reason[..reason.floor_char_boundary(FAILURE_REASON_BYTES_MAX)].to_owned(),
+            detail: detail[..detail.floor_char_boundary(FAILURE_DETAIL_BYTES_MAX)].to_owned(),
         };
         Self { created_at, expires_at, failure }
     }
@@ -163,12 +159,6 @@ impl FailureRecord {
         let detail = fields.text()?;
         fields.0.is_empty().then_some(Self { created_at, expires_at, failure: Failure { reason, detail } })
     }
-}
-
-/// The longest prefix of `text` of at most `bytes_max` bytes that ends at a character boundary.
-fn cut(text: &str, bytes_max: usize) -> &str {
-    let end = (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    &text[..end.unwrap_or(0)]
 }
 
 /// Appends the CRC-32 of `bytes`.

@@ -11,7 +11,6 @@ use crate::{
     layout::close,
     lock::claim,
     sled_store::SledStore,
-    stats::CacheState,
 };
 
 /// Pause between two attempts to open a store or to rebuild one in doubt.
@@ -43,7 +42,6 @@ impl Inner {
             if live.number != number || live.store.is_none() {
                 return;
             }
-            live.state = CacheState::Unavailable;
             live.store.take()
         };
         tracing::error!(store = number, error = %failure, "the store of the cache failed and is closed");
@@ -88,9 +86,7 @@ impl Inner {
         if self.layout.is_in_doubt(opened.number) {
             self.doubted.store(opened.number, Ordering::Relaxed);
         }
-        let is_rebuilt = self.counters.lock().set_aside > 0;
-        let state = if is_rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
-        *self.live.write() = Live { store: Some(opened.store), number: opened.number, state };
+        *self.live.write() = Live { store: Some(opened.store), number: opened.number };
         Ok(())
     }
 

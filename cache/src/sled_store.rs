@@ -26,7 +26,7 @@ use crate::{
     entry::EntryId,
     error::StoreError,
     manifest::{CHUNK_BYTES, FailureRecord, Manifest, chunk_key, parse_chunk_key},
-    store::{Damage, Orphan, Removal, Stored, Touch},
+    store::{Damage, Removal, Stored, Touch},
 };
 
 /// Version of the trees and their encodings; a store of another version is set aside.
@@ -333,46 +333,35 @@ impl SledStore {
         guarded(|| Ok(self.number(KEY_TOTAL)?.unwrap_or(0)))
     }
 
-    /// Searches for chunks without a manifest, after those of `after`, among a bounded number of entries.
+    /// Removes chunks without a manifest, at most `limit`, of the first entry from the key `from` on that has
+    /// some; searches a bounded number of entries. Returns how many, and moves `from`; `None` at the end.
     /// `rightful_chunks` returns the chunk count in the manifest of an entry, zero if it has none.
-    pub(crate) fn next_orphan(
+    pub(crate) fn sweep(
         &self,
-        after: Option<EntryId>,
+        from: &mut Vec<u8>,
+        limit: usize,
         rightful_chunks: impl Fn(EntryId) -> u32,
-    ) -> Result<Orphan, StoreError> {
-        guarded(|| {
+    ) -> Result<Option<usize>, StoreError> {
+        self.writing(|| {
             // One seek per entry and one past its last chunk, however many chunks it has.
-            let mut from = after.map_or_else(Vec::new, past);
-            let mut last = after;
             for _ in 0..SCAN_ENTRIES {
-                let Some(key) = self.chunk.range(from..).keys().next().transpose()? else {
-                    return Ok(Orphan::NoMore);
+                let Some(key) = self.chunk.range(from.as_slice()..).keys().next().transpose()? else {
+                    return Ok(None);
                 };
+                *from = key.to_vec();
                 let Some((id, _)) = parse_chunk_key(&key) else {
                     self.chunk.remove(&key)?;
-                    from = key.to_vec();
                     continue;
                 };
-                let first_index = rightful_chunks(id);
-                let mut rest = self.chunk.range(chunk_key(id, first_index)..=chunk_key(id, u32::MAX)).keys();
-                if rest.next().transpose()?.is_some() {
-                    return Ok(Orphan::Found { id, first_index });
+                let removed = self.remove_chunk_batch(id, rightful_chunks(id), limit)?;
+                if removed > 0 {
+                    // The next search begins at the same place: this entry may have more chunks.
+                    return Ok(Some(removed));
                 }
-                from = past(id);
-                last = Some(id);
+                *from = past(id);
             }
-            Ok(Orphan::Paused { last })
+            Ok(Some(0))
         })
-    }
-
-    /// Removes at most `limit` chunks of `id` from `first_index` on; returns how many.
-    pub(crate) fn remove_chunks(
-        &self,
-        id: EntryId,
-        first_index: u32,
-        limit: usize,
-    ) -> Result<usize, StoreError> {
-        self.writing(|| self.remove_chunk_batch(id, first_index, limit))
     }
 
     /// Pins or unpins `id`; the next flush makes it durable.

@@ -1,19 +1,26 @@
 //! What the store below the cache takes and returns.
 
+use strum::IntoStaticStr;
+
 use crate::{entry::EntryId, manifest::Manifest};
 
-/// Why the bytes of an entry cannot be returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why the bytes of an entry cannot be returned, with its name in logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str)]
 pub(crate) enum Damage {
     /// The manifest is missing although the entry was stored.
+    #[strum(serialize = "manifest lost")]
     ManifestLost,
     /// The manifest does not decode.
+    #[strum(serialize = "manifest damaged")]
     Manifest,
     /// The manifest claims more bytes than an entry may have, or the chunks have more than it claims.
+    #[strum(serialize = "length out of bounds")]
     Length,
-    /// A chunk is missing.
+    #[strum(serialize = "chunk lost")]
     ChunkLost,
     /// The payload does not match its SHA-256.
+    #[strum(serialize = "digest wrong")]
     Digest,
 }
 
@@ -40,28 +47,4 @@ pub(crate) struct Removal {
     pub(crate) id: EntryId,
     /// Position in the order of use that the store has on disk.
     pub(crate) tick: u64,
-}
-
-/// Result of a search for orphaned chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Orphan {
-    /// Chunks of `id` from `first_index` on have no manifest.
-    Found { id: EntryId, first_index: u32 },
-    /// None so far; resume after `last`.
-    Paused { last: Option<EntryId> },
-    /// None until the end.
-    NoMore,
-}
-
-impl Damage {
-    /// The name used in logs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::ManifestLost => "manifest lost",
-            Self::Manifest => "manifest damaged",
-            Self::Length => "length out of bounds",
-            Self::ChunkLost => "chunk lost",
-            Self::Digest => "digest wrong",
-        }
-    }
 }

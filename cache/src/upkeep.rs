@@ -17,7 +17,7 @@ use crate::{
     layout::close,
     manifest::Manifest,
     sled_store::SledStore,
-    store::{Orphan, Removal, Stored},
+    store::{Removal, Stored},
 };
 
 /// Chunks removed per step, while writers wait.
@@ -70,23 +70,14 @@ fn still_wanted(inner: &Inner) -> bool {
 
 /// Removes chunks without a manifest, in groups so that writers get their turn. Returns how many.
 pub(crate) fn sweep(inner: &Inner) -> u64 {
-    let (mut swept, mut after) = (0, None);
+    let (mut swept, mut from) = (0, Vec::new());
     loop {
-        let found = inner.on_store(&mut inner.writer.lock(), |store, _, _| {
-            let orphan = store.next_orphan(after, |id| inner.account.lock().chunks(id))?;
-            if let Orphan::Found { id, first_index } = orphan {
-                // The next search begins at the same place: this entry may have more chunks.
-                let removed = store.remove_chunks(id, first_index, SWEEP_GROUP)? as u64;
-                inner.counters.lock().swept_chunks += removed;
-                swept += removed;
-            }
-            Ok(orphan)
+        let removed = inner.on_store(&mut inner.writer.lock(), |store, _, _| {
+            store.sweep(&mut from, SWEEP_GROUP, |id| inner.account.lock().chunks(id))
         });
-        match found {
-            Some(Orphan::Found { .. }) => {}
-            Some(Orphan::Paused { last }) => after = last,
-            Some(Orphan::NoMore) | None => return swept,
-        }
+        let Some(removed) = removed.flatten() else { return swept };
+        inner.counters.lock().swept_chunks += removed as u64;
+        swept += removed as u64;
     }
 }
 
@@ -201,9 +192,8 @@ fn swap(inner: &Inner, new: Arc<SledStore>, number: u64) -> Result<(), CacheErro
     };
     let old = {
         let mut live = inner.live.write();
-        let state = live.state;
         inner.account.lock().reload(&entries);
-        std::mem::replace(&mut *live, Live { store: Some(new), number, state })
+        std::mem::replace(&mut *live, Live { store: Some(new), number })
     };
     inner.counters.lock().rebuilds += 1;
     inner.rebuilt_bytes.store(inner.layout.store_disk_bytes(number), Ordering::Relaxed);

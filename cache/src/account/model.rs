@@ -73,9 +73,8 @@ impl Model {
     }
 
     fn check_invariants(&self) {
-        let Account { lines, order, touched, held, logical_bytes, charged, last_tick, .. } = &self.account;
+        let Account { lines, order, touched, held, charged, last_tick, .. } = &self.account;
         let of = |space| lines.iter().filter(move |(id, _)| id.space == space).map(|(_, line)| line);
-        assert_eq!(*logical_bytes, lines.values().map(|line| line.total_bytes).sum::<u64>());
         for space in [Space::Script, Space::Artifact] {
             assert_eq!(charged.of(space), of(space).map(|line| line.charged_bytes).sum::<u64>());
         }

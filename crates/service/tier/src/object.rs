@@ -29,18 +29,11 @@ pub enum Unsound {
     TooLong,
 }
 
-fn tag(space: Space) -> u8 {
-    match space {
-        Space::Script => b's',
-        Space::Artifact => b'a',
-    }
-}
-
 /// Encodes an entry as an object.
 pub(crate) fn wrap(space: Space, key: [u8; 32], bytes: &[u8]) -> Bytes {
     let mut object = BytesMut::with_capacity(HEAD_BYTES + bytes.len());
     object.put_slice(MAGIC);
-    object.put_u8(tag(space));
+    object.put_u8(space.tag());
     object.put_slice(&key);
     object.put_slice(&Sha256::digest(bytes));
     object.put_slice(bytes);
@@ -52,7 +45,7 @@ pub(crate) fn digest_of(space: Space, key: [u8; 32], object: &[u8]) -> Result<&[
     let head = object.get(..HEAD_BYTES).ok_or(Unsound::Malformed)?;
     let rest = head.strip_prefix(MAGIC).ok_or(Unsound::Malformed)?;
     let (id, digest) = rest.split_at(33);
-    if id[0] != tag(space) || id[1..] != key {
+    if id[0] != space.tag() || id[1..] != key {
         return Err(Unsound::OtherEntry);
     }
     Ok(digest)
