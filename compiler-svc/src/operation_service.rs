@@ -91,7 +91,7 @@ impl operation_service_server::OperationService for OperationService {
         request: Request<v1::WaitOperationRequest>,
     ) -> Result<Response<v1::Operation>, Status> {
         let operation = self.find(&request, &request.get_ref().name)?;
-        let left = CallContext::of(&request).deadline().map_or(WAIT_MAX, |deadline| {
+        let left = CallContext::of(&request).deadline.map_or(WAIT_MAX, |deadline| {
             deadline.saturating_duration_since(Instant::now()).saturating_sub(ANSWER)
         });
         let asked = request.get_ref().timeout_ms.map_or(WAIT_MAX, Duration::from_millis);

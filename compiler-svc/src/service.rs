@@ -179,7 +179,7 @@ impl compiler_service_server::CompilerService for Service {
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
         let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         // Only runners may act for all tenants.
-        let teacher = if call.acts_for_all() { Teacher::Runner } else { Teacher::Caller };
+        let teacher = if call.proven.any_tenant { Teacher::Runner } else { Teacher::Caller };
         let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
         let script = digest("script_sha256", &script_sha256)?;
         call.set_subject(script);
@@ -200,7 +200,7 @@ impl compiler_service_server::CompilerService for Service {
         let Some((bytes, manifest)) = bytes else {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
-        let held = (slot, RequestBytes::hold(call.bytes(), bytes.len())?);
+        let held = (slot, RequestBytes::hold(call.bytes.as_ref(), bytes.len())?);
         let whole = bytes.clone();
         let sha256 = blocking(move || Sha256Digest::of(&whole)).await.map_err(Fault::from)?;
         let stream =
@@ -217,7 +217,7 @@ impl compiler_service_server::CompilerService for Service {
         call.set_subject(digest);
         let slot = self.download_slot()?;
         let bytes = compiler.script(digest).await.map_err(Fault::from)?;
-        let held = (slot, RequestBytes::hold(call.bytes(), bytes.len())?);
+        let held = (slot, RequestBytes::hold(call.bytes.as_ref(), bytes.len())?);
         let stream = self.send(held, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
             part: Some(match part {
                 Part::Header(header) => get_script_response::Part::Header(header),
@@ -247,7 +247,7 @@ fn owner_of<T>(request: &Request<T>) -> Owner {
         hash.finish()
     };
     let tenant = request.metadata().get(TENANT).and_then(|name| name.to_str().ok()).unwrap_or_default();
-    Owner { peer: number(&CallContext::of(request).peer()), tenant: number(&tenant) }
+    Owner { peer: number(&CallContext::of(request).peer), tenant: number(&tenant) }
 }
 
 // Details of a stored artifact.

@@ -224,11 +224,14 @@ mod tests {
             [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
         {
             let address: std::net::SocketAddr = address.parse().unwrap();
-            let from_there = CallContext::outside().from_operators(Peer::from(address));
+            let mut from_there = CallContext::outside();
+            (from_there.peer, from_there.proven.loopback) = (Peer::from(address), true);
             request.extensions_mut().insert(from_there);
             assert_eq!(admitted(&request, StoredKind::Script.into()).is_ok(), is_operator, "{address}");
         }
-        request.extensions_mut().insert(CallContext::outside().with_role());
+        let mut with_role = CallContext::outside();
+        with_role.proven.role = true;
+        request.extensions_mut().insert(with_role);
         assert!(admitted(&request, StoredKind::Script.into()).is_ok());
         assert!(admitted(&request, 0).is_err());
     }

@@ -98,7 +98,7 @@ fn onward(request: Request<Body>, call: &CallContext, mistake: Arc<OnceLock<Stat
     let headers = onward.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    headers.extend(call.deadline().map(|deadline| (TIMEOUT, timeout(deadline))));
+    headers.extend(call.deadline.map(|deadline| (TIMEOUT, timeout(deadline))));
     headers.extend(call.who().map(|who| (header::HeaderName::from_static(CALLER), who)));
     onward
 }

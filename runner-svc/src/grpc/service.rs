@@ -45,7 +45,7 @@ impl Service {
         Ok(VerifyCaller {
             tenant: tenant(request)?,
             deadline: self.deadline(request),
-            room: CallContext::of(request).bytes().cloned(),
+            room: CallContext::of(request).bytes,
             is_patient: false,
         })
     }
@@ -53,7 +53,7 @@ impl Service {
     /// Deadline of the call of `request`.
     fn deadline<T>(&self, request: &Request<T>) -> Instant {
         let longest = Instant::now() + self.runner.limits().call_time_max;
-        CallContext::of(request).deadline().map_or(longest, |deadline| deadline.min(longest))
+        CallContext::of(request).deadline.map_or(longest, |deadline| deadline.min(longest))
     }
 }
 

@@ -101,7 +101,7 @@ impl Session {
             let results = results.into_iter().zip(diagnoses);
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
                 let answer = session_result(one.id, result, &self.tenant.account);
-                let bytes = RequestBytes::hold(self.call.bytes(), answer.encoded_len())?;
+                let bytes = RequestBytes::hold(self.call.bytes.as_ref(), answer.encoded_len())?;
                 Ok::<_, Status>((Ok(answer), Held::of(bytes, None)))
             });
             for answer in held.collect::<Result<Vec<_>, _>>()? {
@@ -124,7 +124,7 @@ impl Session {
             let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
             let share =
                 u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
-            let held = RequestBytes::hold(self.call.bytes(), share as usize)?;
+            let held = RequestBytes::hold(self.call.bytes.as_ref(), share as usize)?;
             let share = shares.clone().acquire_many_owned(share).await;
             let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
             if queue.send(Waiting { id, input, _share: share, _held: held }).await.is_err() {

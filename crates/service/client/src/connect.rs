@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use antares_tls::{ClientFiles, TlsClient, endpoint_at, read};
+use antares_tls::{ClientFiles, TlsClient, endpoint, read};
 use arc_swap::ArcSwap;
 use tonic::transport::{self, Channel, Endpoint};
 
@@ -73,9 +73,8 @@ impl Connector {
     pub fn channel(&self, url: &str, address: Option<SocketAddr>) -> Result<Channel, transport::Error> {
         let shape = |endpoint| self.shape(endpoint);
         match (&self.tls, address) {
-            (Some(tls), Some(address)) => tls.channel_at(url, address, shape),
-            (Some(tls), None) => tls.channel(url, shape),
-            (None, Some(address)) => Ok(shape(endpoint_at(url, address)?).connect_lazy()),
+            (Some(tls), _) => tls.channel(url, address, shape),
+            (None, Some(_)) => Ok(shape(endpoint(url, address)?).connect_lazy()),
             (None, None) => Ok(shape(Endpoint::from_shared(url.to_owned())?).connect_lazy()),
         }
     }

@@ -73,25 +73,11 @@ struct Shared {
 }
 
 /// A service's details of a call for the audit log.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AuditFields(Arc<Mutex<Fields>>);
-
 #[derive(Debug, Default)]
-struct Fields {
-    subject: String,
-    request_id: String,
-}
-
-impl AuditFields {
-    /// The subject of the call.
-    pub(crate) fn set_subject(&self, subject: &impl ToString) {
-        self.0.lock().subject = cut(subject.to_string());
-    }
-
+pub(crate) struct AuditFields {
+    pub(crate) subject: String,
     /// The caller's ID of the call.
-    pub(crate) fn set_request_id(&self, id: &str) {
-        self.0.lock().request_id = cut(id.to_owned());
-    }
+    pub(crate) request_id: String,
 }
 
 /// Details of a call at its start; its line is written at its end.
@@ -103,14 +89,14 @@ pub(crate) struct Entry {
     pub(crate) tenant: Arc<str>,
     pub(crate) role: &'static str,
     pub(crate) peer: Peer,
-    pub(crate) fields: AuditFields,
+    pub(crate) fields: Arc<Mutex<AuditFields>>,
     pub(crate) started: Instant,
 }
 
 impl Entry {
     /// Writes the call's usage and how it ended; without an `outcome`, its usage after its end.
     pub(crate) fn write(&self, used: &Amounts, outcome: Option<&str>, reason: Option<&str>) {
-        let fields = self.fields.0.lock();
+        let fields = self.fields.lock();
         let line = json!({
             "time_ms": now_ms(),
             "call": &*self.method,
@@ -332,9 +318,9 @@ fn plain(line: &str) -> String {
     plain
 }
 
-fn cut(mut text: String) -> String {
-    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text.truncate(end.unwrap_or(0));
+/// Bounds text from callers.
+pub(crate) fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
     text
 }
 
@@ -348,8 +334,7 @@ mod tests {
     }
 
     fn say(auditor: &Arc<Auditor>, what: &str) {
-        let fields = AuditFields::default();
-        fields.set_subject(&what);
+        let fields = AuditFields { subject: what.to_owned(), ..AuditFields::default() };
         let entry = Entry {
             auditor: auditor.clone(),
             method: "S/M".into(),
@@ -357,7 +342,7 @@ mod tests {
             tenant: "t".into(),
             role: "upload",
             peer: Peer::UNKNOWN,
-            fields,
+            fields: Arc::new(Mutex::new(fields)),
             started: Instant::now(),
         };
         entry.write(&Amounts::default(), Some("OK"), None);

@@ -10,7 +10,6 @@ use std::{
 use antares_config::{Auth, AuthRule, CallerRole, Fits, KeySource, Roles};
 use antares_tls::read;
 use arc_swap::ArcSwap;
-use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
@@ -20,6 +19,7 @@ use webpki::EndEntityCert;
 
 use crate::{
     account::TENANT,
+    identity::hashed,
     jwt::{Claims, TokenError, check, key_id},
     key_fetch::{self, KeyFetches},
     key_set::{self, JwksError, KeySet, Reader},
@@ -88,9 +88,7 @@ impl Stopped {
     fn of(denied: Denied, who: Option<&str>) -> Self {
         Self { denied, who: who.map(Arc::from), tenant: Arc::from("") }
     }
-}
 
-impl Stopped {
     /// Sets the authenticated tenant, if any, in the header that later layers read.
     pub(crate) fn name_tenant(&self, headers: &mut HeaderMap) {
         write_tenant(&self.tenant, headers);
@@ -289,8 +287,7 @@ fn of_token(believed: &Believed, value: &HeaderValue, leeway: Duration) -> Resul
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(invalid.into());
     }
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    let hash = hashed(&[token.as_bytes()]);
     let now = SystemTime::now();
     let tokens = || believed.tokens.lock();
     if let Some((caller, until)) = tokens().get(&hash)

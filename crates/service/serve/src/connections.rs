@@ -4,10 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -56,10 +53,12 @@ struct State {
 /// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    peer: Peer,
+    pub(crate) peer: Peer,
     usage: Mutex<Usage>,
-    room_wanted: Notify,
-    is_ambiguous: AtomicBool,
+    /// Another connection needs the slot.
+    pub(crate) room_wanted: Notify,
+    /// There was a request that others may interpret differently.
+    pub(crate) is_ambiguous: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -163,20 +162,6 @@ impl State {
 }
 
 impl Link {
-    /// Its peer.
-    pub(crate) fn peer(&self) -> Peer {
-        self.peer
-    }
-
-    /// Records a request that others may interpret differently.
-    pub(crate) fn record_ambiguous(&self) {
-        self.is_ambiguous.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_ambiguous(&self) -> bool {
-        self.is_ambiguous.load(Ordering::Relaxed)
-    }
-
     /// Records the start of a call that ends at `deadline`; returns its number.
     pub(crate) fn begin_call(&self, deadline: Option<Instant>) -> u64 {
         let mut usage = self.usage.lock();
@@ -209,11 +194,6 @@ impl Link {
     /// Whether it has had no call for this long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         self.idle_since().is_some_and(|since| since.elapsed() >= time)
-    }
-
-    /// Waits until another connection needs the slot.
-    pub(crate) async fn slot_wanted(&self) {
-        self.room_wanted.notified().await;
     }
 }
 
@@ -278,7 +258,7 @@ mod tests {
         let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1)).unwrap()).collect();
         places[0].link.begin_call(None);
         let newcomer = connections.admit(peer(2)).unwrap();
-        tokio::time::timeout(Duration::from_secs(5), places[1].link.slot_wanted()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), places[1].link.room_wanted.notified()).await.unwrap();
         // A peer that would then have as many replaces its own.
         newcomer.link.begin_call(None);
         assert!(connections.admit(peer(2)).is_none());

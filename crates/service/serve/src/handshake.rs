@@ -91,8 +91,8 @@ impl Acceptor {
             Self::Tls(handshakes, protocols) => (handshakes, *protocols),
         };
         let stream = tokio::select! {
-            stream = handshakes.shake(stream, link.peer(), protocols) => stream?,
-            () = link.slot_wanted() => return None,
+            stream = handshakes.shake(stream, link.peer, protocols) => stream?,
+            () = link.room_wanted.notified() => return None,
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let names = shown.map(ClientNames::of);

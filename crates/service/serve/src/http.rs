@@ -72,16 +72,12 @@ impl axum::serve::Listener for HttpListener {
 }
 
 async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> Response {
-    if wants_open_metrics(&headers) {
-        return match tokio::task::spawn_blocking(move || metrics.open_metrics()).await {
-            Ok(text) => ([(CONTENT_TYPE, openmetrics::CONTENT_TYPE)], text).into_response(),
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        };
-    }
+    let is_open = wants_open_metrics(&headers);
+    let kind = if is_open { openmetrics::CONTENT_TYPE } else { TEXT_FORMAT };
+    let write = move || if is_open { Ok(metrics.open_metrics().into()) } else { metrics.text() };
     // The hooks take locks that other threads may hold during disk writes.
-    let text = tokio::task::spawn_blocking(move || metrics.text()).await;
-    match text {
-        Ok(Ok(text)) => ([(CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
+    match tokio::task::spawn_blocking(write).await {
+        Ok(Ok(text)) => ([(CONTENT_TYPE, kind)], text).into_response(),
         Ok(Err(error)) => {
             tracing::error!(%error, "metrics cannot be written");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

@@ -1,6 +1,6 @@
 //! Hashes that identify callers, and what they see and store.
 
-use aws_lc_rs::digest::{Context, SHA256};
+use antares_abi::Sha256Digest;
 
 use crate::peer::Peer;
 
@@ -41,9 +41,5 @@ impl Identity {
 
 /// The SHA-256 of `parts`, one after the other.
 pub(crate) fn hashed(parts: &[&[u8]]) -> [u8; 32] {
-    let mut context = Context::new(&SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    let mut hash = [0; 32];
-    hash.copy_from_slice(context.finish().as_ref());
-    hash
+    Sha256Digest::of(&parts.concat()).0
 }

@@ -56,7 +56,10 @@ use self::{
     trace::Trace,
 };
 pub use self::{
-    authenticate::CALLER, concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere,
+    authenticate::CALLER,
+    concurrency_limit::SharedPlaces,
+    context::{CallContext, Proven},
+    outcome::AnsweredElsewhere,
 };
 use crate::layers::deadline::Stopping;
 use crate::{

@@ -63,7 +63,7 @@ pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use identity::{Identity, Namespace, Salt};
 pub use key_set::JwksError;
-pub use layers::{AnsweredElsewhere, CALLER, CallContext, SharedPlaces};
+pub use layers::{AnsweredElsewhere, CALLER, CallContext, Proven, SharedPlaces};
 pub use metrics::{COMPILE_SECONDS, Counted, MetricRow, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, main};
 pub use page::{Page, PageAnswer};

@@ -86,7 +86,7 @@ impl<S> Connection<S> {
     /// The same, which ends when another one needs its slot.
     pub(crate) fn in_place(self, place: Slot) -> Self {
         let link = place.link.clone();
-        Self { place: Some((place, Box::pin(async move { link.slot_wanted().await }))), ..self }
+        Self { place: Some((place, Box::pin(async move { link.room_wanted.notified().await }))), ..self }
     }
 
     /// Records transferred bytes.

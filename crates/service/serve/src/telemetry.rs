@@ -211,7 +211,7 @@ pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), Telem
         return Ok((Endpoint::from_shared(endpoint.clone()).map_err(wrong)?.connect_lazy(), None));
     }
     let client = TlsClient::load(&trace.tls)?;
-    let channel = client.channel(endpoint, |shape| shape).map_err(wrong)?;
+    let channel = client.channel(endpoint, None, |shape| shape).map_err(wrong)?;
     Ok((channel, Some(client)))
 }
 

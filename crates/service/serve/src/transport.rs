@@ -201,7 +201,7 @@ async fn keep(
                     break (Closed::Unread, Instant::from(last) + UNREAD_GRACE);
                 }
             }
-            () = place.link.slot_wanted() => break (Closed::Room, Instant::now() + LINGER),
+            () = place.link.room_wanted.notified() => break (Closed::Room, Instant::now() + LINGER),
             // The waiting server sets the time limit.
             _ = closing.wait_for(|closing| *closing), if !is_stopping => {
                 is_stopping = true;
@@ -210,7 +210,7 @@ async fn keep(
         }
     };
     place.record(why);
-    tracing::debug!(peer = %place.link.peer(), ?why, "a connection is closed");
+    tracing::debug!(peer = %place.link.peer, ?why, "a connection is closed");
     connection.as_mut().graceful_shutdown();
     // The rest is cut off then.
     let _ = tokio::time::timeout_at(until, connection).await;

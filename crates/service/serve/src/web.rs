@@ -1,7 +1,10 @@
 //! gRPC-web, and JSON over HTTP, for browsers and manual calls. Both become gRPC calls before the layers of
 //! all calls, so that they share limits, authentication, quotas, audit, metrics and errors.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 use http::{
@@ -100,7 +103,10 @@ impl Shared {
 
     fn kind(&self, request: &Request<Body>) -> Kind {
         let headers = request.headers();
-        let is_ambiguous = request.extensions().get::<Arc<Link>>().is_some_and(|link| link.is_ambiguous());
+        let is_ambiguous = request
+            .extensions()
+            .get::<Arc<Link>>()
+            .is_some_and(|link| link.is_ambiguous.load(Ordering::Relaxed));
         if is_ambiguous || headers.get_all(ORIGIN).iter().count() > 1 {
             return Kind::Other(refusal(StatusCode::BAD_REQUEST));
         }

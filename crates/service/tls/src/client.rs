@@ -99,31 +99,19 @@ impl TlsClient {
         &self.files
     }
 
-    /// A channel to `https://host:port` that connects on demand, with an endpoint configured by `shape`.
+    /// A channel to `https://host:port`, or to `address`, one of the addresses of the host. It connects on
+    /// demand, with an endpoint configured by `shape`.
     ///
     /// # Errors
     /// The URL is invalid.
     pub fn channel(
         &self,
         url: &str,
+        address: Option<SocketAddr>,
         shape: impl FnOnce(Endpoint) -> Endpoint,
     ) -> Result<Channel, tonic::transport::Error> {
-        Ok(shape(endpoint(url)?).connect_with_connector_lazy(self.clone()))
-    }
-
-    /// As [`TlsClient::channel`], but connects to `address`, one of the addresses of the host in `url`.
-    ///
-    /// # Errors
-    /// The URL is invalid.
-    pub fn channel_at(
-        &self,
-        url: &str,
-        address: SocketAddr,
-        shape: impl FnOnce(Endpoint) -> Endpoint,
-    ) -> Result<Channel, tonic::transport::Error> {
-        let endpoint = at_address(url, address)?;
-        let host = endpoint.0;
-        Ok(shape(endpoint.1).connect_with_connector_lazy(Self { host, ..self.clone() }))
+        let host = address.and_then(|_| Some(bare(url.parse::<Uri>().ok()?.host()?).to_owned()));
+        Ok(shape(endpoint(url, address)?).connect_with_connector_lazy(Self { host, ..self.clone() }))
     }
 
     /// As [`TlsClient::channel`], but connects immediately.
@@ -135,35 +123,22 @@ impl TlsClient {
         url: &str,
         shape: impl FnOnce(Endpoint) -> Endpoint,
     ) -> Result<Channel, tonic::transport::Error> {
-        shape(endpoint(url)?).connect_with_connector(self.clone()).await
+        shape(endpoint(url, None)?).connect_with_connector(self.clone()).await
     }
 }
 
-/// An endpoint with scheme `http`, because this file encrypts instead of tonic. The origin of calls has the
-/// real scheme.
-fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
-    let plain = url.replacen("https://", "http://", 1);
-    let endpoint = Endpoint::from_shared(plain)?.tcp_nodelay(true);
-    Ok(match url.parse() {
-        Ok(origin) => endpoint.origin(origin),
-        Err(_) => endpoint,
-    })
-}
-
-/// An endpoint at `address`, one of the addresses of the host in `url`, for calls to `url`.
+/// An endpoint for calls to `url`, at its host or at one `address` of it. Its scheme is `http`, because this
+/// file encrypts instead of tonic; the origin of calls has the real scheme.
 ///
 /// # Errors
 /// The URL is invalid.
-pub fn endpoint_at(url: &str, address: SocketAddr) -> Result<Endpoint, tonic::transport::Error> {
-    Ok(at_address(url, address)?.1)
-}
-
-/// An endpoint as [`endpoint_at`] returns it, and the host in `url`.
-fn at_address(url: &str, address: SocketAddr) -> Result<(Option<String>, Endpoint), tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-    Ok(match url.parse::<Uri>() {
-        Ok(origin) => (origin.host().map(|host| bare(host).to_owned()), endpoint.origin(origin)),
-        Err(_) => (None, endpoint),
+pub fn endpoint(url: &str, address: Option<SocketAddr>) -> Result<Endpoint, tonic::transport::Error> {
+    let place =
+        address.map_or_else(|| url.replacen("https://", "http://", 1), |address| format!("http://{address}"));
+    let endpoint = Endpoint::from_shared(place)?.tcp_nodelay(true);
+    Ok(match url.parse() {
+        Ok(origin) => endpoint.origin(origin),
+        Err(_) => endpoint,
     })
 }
 
@@ -192,16 +167,15 @@ async fn connect(
     let port = uri.port_u16().unwrap_or(443);
     let expected = expected.unwrap_or_else(|| host.clone());
     let name = ServerName::try_from(expected.clone())
-        .map_err(|_| ConnectError::new(Kind::Name, io::Error::other(expected)))?;
-    let stream =
-        TcpStream::connect((host, port)).await.map_err(|error| ConnectError::new(Kind::Network, error))?;
+        .map_err(|_| ConnectError(format!("{expected} is no name that a certificate can have")))?;
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| ConnectError(error.to_string()))?;
     // A failure only costs latency.
     let _ = stream.set_nodelay(true);
-    let mut stream = connector.connect(name, stream).await.map_err(ConnectError::of_tls)?;
+    let mut stream = connector.connect(name, stream).await.map_err(not_agreed)?;
     // A server may reject the client's certificate after the client has completed the handshake. A server
     // that accepts it sends its first frame immediately.
     match timeout(FIRST_WORD_MAX, first_word(&mut stream)).await {
-        Ok(Err(error)) => Err(ConnectError::of_tls(error)),
+        Ok(Err(error)) => Err(not_agreed(error)),
         Ok(Ok(())) | Err(_) => Ok(stream),
     }
 }
@@ -239,39 +213,13 @@ async fn first_word(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
 
 /// Why a connection failed, as text for people.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", describe(*.kind, .error))]
-pub struct ConnectError {
-    kind: Kind,
-    // Not an error source: the message above includes it.
-    error: io::Error,
-}
+#[error("{0}")]
+pub struct ConnectError(String);
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Name,
-    Network,
-    Tls,
-}
-
-impl ConnectError {
-    fn new(kind: Kind, error: io::Error) -> Self {
-        Self { kind, error }
-    }
-
-    fn of_tls(error: io::Error) -> Self {
-        Self::new(Kind::Tls, error)
-    }
-}
-
-fn describe(kind: Kind, error: &io::Error) -> String {
-    match kind {
-        Kind::Name => format!("{error} is no name that a certificate can have"),
-        Kind::Network => error.to_string(),
-        Kind::Tls => {
-            let tls = error.get_ref().and_then(|inner| (inner as &dyn Error).downcast_ref::<Tls>());
-            tls.map_or_else(|| format!("the server ended the handshake: {error}"), tls_problem)
-        }
-    }
+/// The handshake failed.
+fn not_agreed(error: io::Error) -> ConnectError {
+    let tls = error.get_ref().and_then(|inner| (inner as &dyn Error).downcast_ref::<Tls>());
+    ConnectError(tls.map_or_else(|| format!("the server ended the handshake: {error}"), tls_problem))
 }
 
 fn tls_problem(error: &Tls) -> String {

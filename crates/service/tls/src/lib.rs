@@ -4,5 +4,5 @@
 mod client;
 mod pem;
 
-pub use client::{ClientFiles, ConnectError, TlsClient, endpoint_at};
+pub use client::{ClientFiles, ConnectError, TlsClient, endpoint};
 pub use pem::{ALPN, TlsError, authorities, items, pair, provider, read};

@@ -124,10 +124,11 @@ mod tests {
     fn the_socket_proves_the_role_and_nobody_is_asked_by_default() {
         let drain = "antares.v1.AdminService/Drain";
         let by_socket = context(drain, true);
-        assert!(by_socket.has_role() && by_socket.is_admin() && !by_socket.acts_for_all());
+        let Proven { role, admin, any_tenant, .. } = by_socket.proven;
+        assert!(role && admin && !any_tenant);
         assert!(matches!(by_socket.caller, Ok(Some(_))));
         let other = context(drain, false);
-        assert!(!other.has_role() && !other.is_admin() && other.proven.loopback);
+        assert!(!other.proven.role && !other.proven.admin && other.proven.loopback);
         assert_eq!(other.caller, Ok(None));
     }
 }

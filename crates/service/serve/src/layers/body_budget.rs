@@ -100,7 +100,7 @@ mod tests {
         request.extensions_mut().insert(context);
         let bytes = layer.bytes.clone();
         let rest = |mut request: Request<Body>| {
-            assert!(CallContext::in_request(&mut request).bytes().is_some());
+            assert!(CallContext::in_request(&mut request).bytes.is_some());
             Box::pin(async move {
                 request.body_mut().collect().await.unwrap();
                 assert_eq!(bytes.total(), 8, "as long as the call lasts, though it was read");

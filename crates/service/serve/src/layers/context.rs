@@ -8,6 +8,7 @@ use std::{
 
 use antares_config::Listen;
 use http::{HeaderValue, Request};
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -16,7 +17,7 @@ use tracing::Span;
 use super::{around::Check, deadline::deadline_of, outcome::Ending};
 use crate::{
     account::Account,
-    audit::AuditFields,
+    audit::{AuditFields, cut},
     authenticator::{Caller, Stopped},
     body::RequestBytes,
     connections::Link,
@@ -37,14 +38,18 @@ pub struct CallContext {
     /// Whether its request may have several messages.
     pub(crate) is_stream: bool,
     pub(crate) is_exempt: bool,
-    pub(crate) peer: Peer,
-    pub(crate) deadline: Option<Instant>,
+    /// The peer of the connection.
+    pub peer: Peer,
+    /// When the response must have started: the caller's `grpc-timeout`, capped by the server's limit. None
+    /// outside a server.
+    pub deadline: Option<Instant>,
     /// The caller, if authenticated; or why the call is refused for its caller.
     pub(crate) caller: Result<Option<Caller>, Stopped>,
-    pub(crate) proven: Proven,
+    pub proven: Proven,
     pub(crate) account: Option<Account>,
-    pub(crate) audit: AuditFields,
-    pub(crate) bytes: Option<RequestBytes>,
+    pub(crate) audit: Arc<Mutex<AuditFields>>,
+    /// Budget for bytes held for the caller. None outside a server.
+    pub bytes: Option<RequestBytes>,
     pub(crate) span: Span,
     pub(crate) ending: Ending,
     pub(crate) closing: Option<watch::Receiver<bool>>,
@@ -52,15 +57,15 @@ pub struct CallContext {
 
 /// Proven or assumed rights of a caller.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Proven {
+pub struct Proven {
     /// The role that the call needs.
-    pub(crate) role: bool,
+    pub role: bool,
     /// The admin role, independent of the call.
-    pub(crate) admin: bool,
+    pub admin: bool,
     /// The right to act for every tenant: a gateway, a runner.
-    pub(crate) any_tenant: bool,
+    pub any_tenant: bool,
     /// The configuration makes peers on the loopback network operators.
-    pub(crate) loopback: bool,
+    pub loopback: bool,
 }
 
 impl CallContext {
@@ -74,16 +79,6 @@ impl CallContext {
         Self::new(Arc::from(OTHER), false, Peer::UNKNOWN)
     }
 
-    /// The same from `peer`, an operator if on the loopback network: for tests.
-    pub fn from_operators(self, peer: Peer) -> Self {
-        Self { peer, proven: Proven { loopback: true, ..self.proven }, ..self }
-    }
-
-    /// The same with the role that the call needs: for tests.
-    pub fn with_role(self) -> Self {
-        Self { proven: Proven { role: true, ..self.proven }, ..self }
-    }
-
     pub(super) fn new(method: Arc<str>, is_stream: bool, peer: Peer) -> Self {
         Self {
             is_exempt: EXEMPT.iter().any(|prefix| method.starts_with(prefix)),
@@ -94,7 +89,7 @@ impl CallContext {
             caller: Ok(None),
             proven: Proven::default(),
             account: None,
-            audit: AuditFields::default(),
+            audit: Arc::default(),
             bytes: None,
             span: Span::none(),
             ending: Ending::default(),
@@ -121,37 +116,6 @@ impl CallContext {
         Some(HeaderValue::from_bytes(who.as_bytes()).unwrap_or(HeaderValue::from_static("?")))
     }
 
-    /// The peer of the connection.
-    pub fn peer(&self) -> Peer {
-        self.peer
-    }
-
-    /// When the response must have started: the caller's `grpc-timeout`, capped by the server's limit. None
-    /// outside a server.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    /// Budget for bytes held for the caller. None outside a server.
-    pub fn bytes(&self) -> Option<&RequestBytes> {
-        self.bytes.as_ref()
-    }
-
-    /// Whether the caller was authenticated and has the role that the call needs.
-    pub fn has_role(&self) -> bool {
-        self.proven.role
-    }
-
-    /// Whether the caller has the admin role, independent of the call.
-    pub fn is_admin(&self) -> bool {
-        self.proven.admin
-    }
-
-    /// Whether the caller may act for every tenant.
-    pub fn acts_for_all(&self) -> bool {
-        self.proven.any_tenant
-    }
-
     /// Waits until the server stops taking work.
     pub async fn closed(&self) {
         match self.closing.clone() {
@@ -163,12 +127,12 @@ impl CallContext {
 
     /// Sets the call's subject for the audit log: a digest, a key.
     pub fn set_subject(&self, subject: impl ToString) {
-        self.audit.set_subject(&subject);
+        self.audit.lock().subject = cut(subject.to_string());
     }
 
     /// Sets the caller's ID of the call for the audit log.
     pub fn set_request_id(&self, id: &str) {
-        self.audit.set_request_id(id);
+        self.audit.lock().request_id = cut(id.to_owned());
     }
 }
 
@@ -215,7 +179,7 @@ impl Check for Context {
         let path = request.uri().path();
         let method = self.0.known.get_key_value(path.strip_prefix('/').unwrap_or(path));
         let (method, &is_stream) = method.unwrap_or((&self.0.other, &false));
-        let peer = request.extensions().get::<Arc<Link>>().map_or(Peer::UNKNOWN, |link| link.peer());
+        let peer = request.extensions().get::<Arc<Link>>().map_or(Peer::UNKNOWN, |link| link.peer);
         let is_run = method.starts_with("antares.v1.RunnerService/");
         let longest = if is_run { self.0.run_time_max } else { self.0.call_time_max };
         let deadline = deadline_of(request.headers(), longest);

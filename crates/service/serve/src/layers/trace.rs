@@ -74,7 +74,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
     if let Some(tenant) = request.headers().get("antares-tenant").and_then(|tenant| tenant.to_str().ok()) {
         span.record("tenant", tenant.get(..TENANT_BYTES_MAX).unwrap_or(tenant));
     }
-    if let Some(peer) = request.extensions().get::<Arc<Link>>().map(|link| link.peer()) {
+    if let Some(peer) = request.extensions().get::<Arc<Link>>().map(|link| link.peer) {
         span.record("peer", field::display(peer));
     }
     // For traces only: a log line already has the method.
