@@ -39,23 +39,11 @@ pub enum CacheError {
         filesystem: &'static str,
     },
     /// The operating system failed an operation on the directory.
-    #[error("{action} {path}: {source}")]
-    Io {
-        /// The operation.
-        action: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// Not even an empty store could be opened.
-    #[error("no store could be opened in {dir}: {source}")]
-    Open {
-        /// The cache directory.
-        dir: PathBuf,
-        /// The error of the last attempt.
-        source: StoreError,
-    },
+    #[error("{0} {1}: {2}")]
+    Io(&'static str, PathBuf, #[source] io::Error),
+    /// Not even an empty store could be opened in this directory; the error of the last attempt.
+    #[error("no store could be opened in {0}: {1}")]
+    Open(PathBuf, #[source] StoreError),
     /// Bytes put into the script space under a key that is not their SHA-256.
     #[error("the bytes have the SHA-256 {actual}, not {expected}")]
     WrongDigest {
@@ -91,10 +79,8 @@ impl CacheError {
     /// Whether the volume fails, is full or is read-only, which may pass.
     pub(crate) fn may_pass(&self) -> bool {
         let (is_store, source) = match self {
-            Self::Io { source, .. } => (false, source),
-            Self::Open { source: StoreError::Io(source) | StoreError::Unsynced(source), .. } => {
-                (true, source)
-            }
+            Self::Io(_, _, source) => (false, source),
+            Self::Open(_, StoreError::Io(source) | StoreError::Unsynced(source)) => (true, source),
             _ => return false,
         };
         match source.kind() {
@@ -107,7 +93,7 @@ impl CacheError {
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io(action, path, source)
     }
 }
 

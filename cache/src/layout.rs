@@ -75,7 +75,7 @@ impl Layout {
     }
 
     pub(crate) fn not_open(&self, source: StoreError) -> CacheError {
-        CacheError::Open { dir: self.config.dir.clone(), source }
+        CacheError::Open(self.config.dir.clone(), source)
     }
 
     /// Marks a store as complete: later opens choose it. Removes a store that cannot be marked.

@@ -153,14 +153,10 @@ async fn supervise(compiler: Compiler, health: Health) {
             looked.shared.uploads.expire();
             looked.is_ready()
         });
-        let ready = ready.await;
-        if ready.is_some() {
-            beat(HEALTH);
+        let ready = ready.await.inspect(|_| beat(HEALTH)).unwrap_or(false);
+        for service in [SERVICE, STORE, OPERATIONS] {
+            health.set(service, ready).await;
         }
-        let ready = ready.unwrap_or(false);
-        health.set(SERVICE, ready).await;
-        health.set(STORE, ready).await;
-        health.set(OPERATIONS, ready).await;
         // It has no dependencies.
         health.set(ADMIN, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;

@@ -41,7 +41,7 @@ impl Shared {
     pub(crate) async fn withheld(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let failed = self.remembered(order).await?;
         if failed.is_some() {
-            self.metrics.record_withheld();
+            self.metrics.withheld.inc();
         }
         Ok(failed)
     }
@@ -62,7 +62,7 @@ impl Shared {
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
         let (reason, detail, first) = match error {
             CompileError::Refused { reason, detail } => {
-                return self.put_failure(order, (reason, detail), REFUSED_TTL).await;
+                return self.put_failure(self.failure_key(order), (reason, detail), REFUSED_TTL).await;
             }
             CompileError::Timeout { .. } => (TIMEOUT, "", TIMEOUT_TTL),
             CompileError::WorkerLost(detail) => (LOST, detail.as_str(), TIMEOUT_TTL),
@@ -75,16 +75,18 @@ impl Shared {
         // One loss may be the machine's fault; a script that loses a worker each time is given up.
         let spared = u32::from(reason == LOST);
         let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(millis(first), before));
-        self.put_times_failed(order, before.saturating_add(1), wait_ms).await;
+        let times = before.saturating_add(1).to_string();
+        let known = Duration::from_millis(wait_ms.saturating_mul(2).saturating_add(TIMES_KNOWN_MS));
+        self.put_failure(self.times_key(order), ("times", &times), known).await;
         if wait_ms > 0 {
-            self.put_failure(order, (reason, detail), Duration::from_millis(wait_ms)).await;
+            let wait = Duration::from_millis(wait_ms);
+            self.put_failure(self.failure_key(order), (reason, detail), wait).await;
         }
     }
 
-    async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait: Duration) {
-        let (reason, detail) = (reason.to_owned(), detail.to_owned());
-        let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        // If this fails, the next compile fails again.
+    async fn put_failure(&self, key: Sha256Digest, (reason, detail): (&str, &str), wait: Duration) {
+        let (cache, reason, detail) = (self.cache.clone(), reason.to_owned(), detail.to_owned());
+        // If this fails, the next compile fails again, or the next failure counts as the first.
         let _ = blocking(move || cache.put_failure(key.0, &reason, &detail, wait)).await;
     }
 
@@ -93,13 +95,6 @@ impl Shared {
         let (cache, key) = (self.cache.clone(), self.times_key(order));
         let Ok(Some(times)) = blocking(move || cache.get_failure(key.0)).await else { return 0 };
         times.detail.parse().unwrap_or(0)
-    }
-
-    async fn put_times_failed(&self, order: &Order, times: u32, wait_ms: u64) {
-        let (cache, key) = (self.cache.clone(), self.times_key(order));
-        let known = Duration::from_millis(wait_ms.saturating_mul(2).saturating_add(TIMES_KNOWN_MS));
-        // If this fails, the next failure counts as the first.
-        let _ = blocking(move || cache.put_failure(key.0, "times", &times.to_string(), known)).await;
     }
 
     fn times_key(&self, order: &Order) -> Sha256Digest {

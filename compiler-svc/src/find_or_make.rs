@@ -36,23 +36,22 @@ impl Shared {
         let under_way = self.metrics.begin(order.tier);
         let made = self.make(order, elf).instrument(span).await;
         under_way.end(&made);
+        let tier = order.tier.name();
         match &made {
             Ok(artifact) => {
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
                 let (bytes, stored) = (artifact.library.len(), artifact.stored);
-                let tier = order.tier.name();
                 tracing::info!(script = %order.script, key = %order.key, tier, compile_ms, bytes, stored, "compiled");
-                if let Some(functions) =
-                    artifact.made.map(|made| made.unproved_functions).filter(|&some| some > 0)
-                {
+                let found = artifact.made.map(|made| (made.unproved_functions, made.refused_orders));
+                let (functions, blocks) = found.unwrap_or_default();
+                if functions > 0 {
                     tracing::error!(script = %order.script, key = %order.key, tier, functions, "the verifier refused the optimized form; compiled from the plain one");
                 }
-                if let Some(blocks) = artifact.made.map(|made| made.refused_orders).filter(|&some| some > 0) {
+                if blocks > 0 {
                     tracing::error!(script = %order.script, key = %order.key, tier, blocks, "the scheduler's order was refused; these blocks keep LLVM's");
                 }
             }
             Err(error) => {
-                let tier = order.tier.name();
                 tracing::warn!(script = %order.script, key = %order.key, tier, %error, "not compiled");
                 self.remember(order, error).await;
             }
@@ -105,16 +104,13 @@ impl Shared {
             Ok::<_, WorkError>((facts, Arc::new(library), manifest))
         });
         match checked.await? {
-            Ok((facts, library, manifest)) => {
-                // Artifacts signed by others are signed by us from here on.
-                let (manifest, entry) = if is_believed {
-                    let manifest = self.signing.sign(&facts);
-                    let entry =
-                        join(&library, &manifest).map_err(|error| internal("read a library", &error))?;
-                    (manifest, entry)
-                } else {
-                    (manifest, entry)
-                };
+            Ok((facts, library, mut manifest)) => {
+                let mut entry = entry;
+                if is_believed {
+                    // Artifacts signed by others are signed by us from here on.
+                    manifest = self.signing.sign(&facts);
+                    entry = join(&library, &manifest).map_err(|error| internal("read a library", &error))?;
+                }
                 if origin == Origin::Shared {
                     self.fill(Space::Artifact, kept, entry);
                 }

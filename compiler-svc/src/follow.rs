@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, CodeTier, Hints};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::{
@@ -32,7 +32,7 @@ impl Compiler {
     /// There is none; all waiting callers get the same error.
     pub async fn compile(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
         self.may_request(order.script, order.elf.as_ref())?;
-        let hints = self.hints(order.script, order.options).await?;
+        let hints = self.hints(order.target()).await?;
         match self.best(order, &hints).await {
             Err(error) if !hints.is_empty() && error.may_be_of_hints() => {
                 self.best(order, &Hints::default()).await
@@ -47,7 +47,7 @@ impl Compiler {
     /// The script is not stored, its compile is known to fail, or reading fails.
     pub async fn find_stored(&self, order: &CompileOrder) -> Result<Option<Arc<Artifact>>, CompileError> {
         self.may_request(order.script, order.elf.as_ref())?;
-        let hints = self.hints(order.script, order.options).await?;
+        let hints = self.hints(order.target()).await?;
         let is_quick = order.least == CodeTier::Baseline && self.shared.limits.baseline;
         let mut last = order.of_tier(&self.account, CodeTier::Full, &hints);
         let mut found = self.shared.find(&last).await?;
@@ -158,11 +158,6 @@ impl State {
 impl Followers {
     pub(crate) fn new(workers: usize) -> Self {
         Self { state: Mutex::default(), turns: Semaphore::new(workers.saturating_sub(1).max(1)) }
-    }
-
-    /// A turn among background compiles.
-    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.turns.acquire().await.ok()
     }
 
     /// Whether a background compile failed recently.

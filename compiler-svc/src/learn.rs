@@ -10,7 +10,11 @@ use antares_cache::{Cache, Put, Space};
 use antares_serve::Salt;
 
 use crate::{
-    artifact::CompileError, blocking::blocking, compiler::Compiler, metrics::HintsResult, order::Order,
+    artifact::CompileError,
+    blocking::blocking,
+    compiler::Compiler,
+    metrics::HintsResult,
+    order::{Order, Target},
 };
 
 /// Maximum changes of a script's hints, for all or for one tenant; later ones are ignored.
@@ -30,28 +34,15 @@ pub enum Teacher {
 
 impl Compiler {
     /// The hints of a script, shared and the caller's own. Nothing if code with them could not be made.
-    pub(crate) async fn hints(
-        &self,
-        script: Sha256Digest,
-        options: CompileOptions,
-    ) -> Result<Hints, CompileError> {
-        let (_, shared) = self.last_round(Teacher::Runner, script, options).await?;
-        let (_, own) = self.last_round(Teacher::Caller, script, options).await?;
-        let known = shared.learn(&Seen { left: None, hints: own });
-        self.usable(known, script, options).await
-    }
-
-    /// `hints`, unless the full compile is known to fail with them and may succeed without.
-    async fn usable(
-        &self,
-        hints: Hints,
-        script: Sha256Digest,
-        options: CompileOptions,
-    ) -> Result<Hints, CompileError> {
+    pub(crate) async fn hints(&self, target: Target) -> Result<Hints, CompileError> {
+        let (_, shared) = self.last_round(Teacher::Runner, target).await?;
+        let (_, own) = self.last_round(Teacher::Caller, target).await?;
+        let hints = shared.learn(&Seen { left: None, hints: own });
         if hints.is_empty() {
             return Ok(hints);
         }
-        let full = Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints);
+        // The full compile may be known to fail with them, and may succeed without.
+        let full = Order::new(&self.account, target, CodeTier::Full, None).hinted(&hints);
         let has_failed = self.shared.followers.has_failed(full.storage_key());
         let is_useless = has_failed || self.shared.remembered(&full).await?.is_some();
         Ok(if is_useless { Hints::default() } else { hints })
@@ -72,44 +63,40 @@ impl Compiler {
             self.script(script).await?;
         }
         // A tenant with separate native code needs only one location.
+        let target = Target { script, options };
         let teacher = if self.account.is_salted() { Teacher::Runner } else { teacher };
         let _learning = self.shared.learning.lock().await;
-        let (round, known) = self.last_round(teacher, script, options).await?;
+        let (round, known) = self.last_round(teacher, target).await?;
         let learnt = known.learn(seen);
         if learnt == known || round >= ROUNDS_MAX {
             let result = if learnt == known { HintsResult::Known } else { HintsResult::LeftAlone };
             self.shared.metrics.record_hints(result);
-            return Ok(self.hints(script, options).await?.digest());
+            return Ok(self.hints(target).await?.digest());
         }
-        let key = self.hints_key(teacher, (script, options), round + 1);
+        let key = self.hints_key(teacher, target, round + 1);
         let (cache, bytes) = (self.shared.cache.clone(), learnt.to_bytes());
         let put = blocking(move || cache.put(Space::Artifact, key.0, &bytes)).await;
         if !matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
             self.shared.metrics.record_hints(HintsResult::NotStored);
-            return Ok(self.hints(script, options).await?.digest());
+            return Ok(self.hints(target).await?.digest());
         }
         self.shared.metrics.record_hints(HintsResult::Learnt);
         tracing::info!(%script, ?teacher, round = round + 1, hints = learnt.len(), "learnt where a script goes");
-        let hints = self.hints(script, options).await?;
+        let hints = self.hints(target).await?;
         // A caller's own hints take effect when it requests native code.
         if teacher == Teacher::Runner {
-            self.publish(script, options, (round + 1, &learnt));
-            self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints));
+            self.publish(target, round + 1, &learnt);
+            self.follow(Order::new(&self.account, target, CodeTier::Full, None).hinted(&hints));
         }
         Ok(hints.digest())
     }
 
-    async fn last_round(
-        &self,
-        teacher: Teacher,
-        script: Sha256Digest,
-        options: CompileOptions,
-    ) -> Result<(u8, Hints), CompileError> {
-        let kept = |round: u8| self.hints_key(teacher, (script, options), round);
+    async fn last_round(&self, teacher: Teacher, target: Target) -> Result<(u8, Hints), CompileError> {
+        let kept = |round: u8| self.hints_key(teacher, target, round);
         let is_there = |round: &u8| self.shared.cache.contains(Space::Artifact, kept(*round).0);
         let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else {
             return Ok(match teacher {
-                Teacher::Runner => self.learnt_elsewhere(script, options).await.unwrap_or_default(),
+                Teacher::Runner => self.learnt_elsewhere(target).await.unwrap_or_default(),
                 Teacher::Caller => Default::default(),
             });
         };
@@ -118,13 +105,8 @@ impl Compiler {
     }
 
     /// Key of a round: shared, for the caller's own compiles, or among a tenant's separate data.
-    fn hints_key(
-        &self,
-        teacher: Teacher,
-        (script, options): (Sha256Digest, CompileOptions),
-        round: u8,
-    ) -> Sha256Digest {
-        let key = Sha256Digest(self.account.salt().apply(key(script, options, round).0));
+    fn hints_key(&self, teacher: Teacher, target: Target, round: u8) -> Sha256Digest {
+        let key = Sha256Digest(self.account.salt().apply(key(target, round).0));
         match teacher {
             Teacher::Runner => key,
             Teacher::Caller => {
@@ -137,41 +119,33 @@ impl Compiler {
 /// Exchange between servers with the same shared tier: the last round of each, under one key. It only
 /// determines the entry points of the next compile, so it needs no proof.
 impl Compiler {
-    fn publish(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
+    fn publish(&self, target: Target, round: u8, hints: &Hints) {
         let Some(shared) = self.shared.tiers.shared() else { return };
         let bytes = [&[round][..], &hints.to_bytes()].concat();
-        shared.offer(
-            Space::Artifact,
-            self.hints_key(Teacher::Runner, (script, options), LAST).0,
-            bytes.into(),
-            true,
-        );
+        let key = self.hints_key(Teacher::Runner, target, LAST);
+        shared.offer(Space::Artifact, key.0, bytes.into(), true);
     }
 
     /// The last round reported by another server, also stored here.
-    async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
-        let reported =
-            self.shared.hints_of_others(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
+    async fn learnt_elsewhere(&self, target: Target) -> Option<(u8, Hints)> {
+        let last = self.hints_key(Teacher::Runner, target, LAST);
+        let reported = self.shared.hints_of_others(last).await?;
         let (round, bytes) = reported.split_first()?;
         let hints = Hints::from_bytes(bytes);
         if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
             return None;
         }
-        let key = self.hints_key(Teacher::Runner, (script, options), *round);
+        let key = self.hints_key(Teacher::Runner, target, *round);
         self.shared.fill(Space::Artifact, key, hints.to_bytes().into());
         Some((*round, hints))
     }
 }
 
 /// Keys of a script's stored hints and of the artifacts compiled with them.
-pub(crate) fn stored_keys(
-    cache: &Cache,
-    script: Sha256Digest,
-    options: CompileOptions,
-    salt: Salt,
-) -> Vec<Sha256Digest> {
+pub(crate) fn stored_keys(cache: &Cache, target: Target, salt: Salt) -> Vec<Sha256Digest> {
+    let Target { script, options } = target;
     let salted = |key: Sha256Digest| Sha256Digest(salt.apply(key.0));
-    let rounds = (1..=ROUNDS_MAX).map(|round| salted(key(script, options, round)));
+    let rounds = (1..=ROUNDS_MAX).map(|round| salted(key(target, round)));
     let mut kept = Vec::new();
     for round in rounds.filter(|round| cache.contains(Space::Artifact, round.0)) {
         let bytes = cache.get(Space::Artifact, round.0).unwrap_or_default();
@@ -184,8 +158,8 @@ pub(crate) fn stored_keys(
 }
 
 /// Hints outlive the engine version of their runs.
-fn key(script: Sha256Digest, options: CompileOptions, round: u8) -> Sha256Digest {
-    let CompileOptions { vm_version, isa } = options;
+fn key(target: Target, round: u8) -> Sha256Digest {
+    let Target { script, options: CompileOptions { vm_version, isa } } = target;
     let parts = [b"antares-hints-v1\0".as_slice(), &script.0, &vm_version.to_le_bytes(), &[isa.0, round]];
     Sha256Digest::of(&parts.concat())
 }

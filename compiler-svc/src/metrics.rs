@@ -45,7 +45,7 @@ pub(crate) struct CompilerMetrics {
     baseline_seconds: Histogram,
     followers: IntCounterVec,
     hints: IntCounterVec,
-    withheld: IntCounter,
+    pub(crate) withheld: IntCounter,
     unproved: IntCounter,
     refused_orders: IntCounter,
     pub(crate) queue_depth: IntGauge,
@@ -54,29 +54,26 @@ pub(crate) struct CompilerMetrics {
 impl CompilerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
-        let by_result = |name: &str, help: &str| metrics.counters_of(name, help, "result", &RESULTS);
-        let followers = metrics.counters_of(
-            "antares_follower_compiles_total",
-            "Full compiles that followed a baseline, by how they ended.",
-            "result",
-            FollowerResult::VARIANTS,
-        );
-        let hints = metrics.counters_of(
-            "antares_hints_total",
-            "Reports of bailouts to unknown targets, by result.",
-            "result",
-            HintsResult::VARIANTS,
-        );
+        let by_result =
+            |name: &str, help: &str, results: &[&str]| metrics.counters_of(name, help, "result", results);
         Self {
-            compiles: by_result("antares_compiles_total", "Full compiles by how they ended."),
-            baselines: by_result("antares_baseline_compiles_total", "Baseline compiles by how they ended."),
+            compiles: by_result("antares_compiles_total", "Full compiles by how they ended.", &RESULTS),
+            baselines: by_result("antares_baseline_compiles_total", "Baseline compiles by how they ended.", &RESULTS),
             baseline_seconds: metrics.histogram(
                 "antares_baseline_compile_seconds",
                 "Wall time of baseline compiles that gave an artifact, as the worker measured it.",
                 RUN_SECONDS,
             ),
-            followers,
-            hints,
+            followers: by_result(
+                "antares_follower_compiles_total",
+                "Full compiles that followed a baseline, by how they ended.",
+                FollowerResult::VARIANTS,
+            ),
+            hints: by_result(
+                "antares_hints_total",
+                "Reports of bailouts to unknown targets, by result.",
+                HintsResult::VARIANTS,
+            ),
             withheld: metrics.counter(
                 "antares_compiles_withheld_total",
                 "Compiles that were not tried, since they have failed and nothing has changed.",
@@ -106,10 +103,6 @@ impl CompilerMetrics {
         self.hints.with_label_values(&[result.into_str()]).inc();
     }
 
-    pub(crate) fn record_withheld(&self) {
-        self.withheld.inc();
-    }
-
     /// Counts a compile by its result: as cancelled, if there is none.
     pub(crate) fn begin(&self, tier: CodeTier) -> UnderWay {
         UnderWay { metrics: self.clone(), tier, result: CANCELLED }
@@ -118,11 +111,6 @@ impl CompilerMetrics {
     /// Counts work that waits for a worker, until dropped.
     pub(crate) fn waits(&self) -> Counted {
         Counted::one_in(&self.queue_depth)
-    }
-
-    pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {
-        let help = "Calls that found their compile in progress already.";
-        metrics.watch([("antares_compile_joins_total", help, |now| *now)], read);
     }
 
     pub(crate) fn export_cache(&self, metrics: &Metrics, read: impl Fn() -> CacheStats + Send + 'static) {

@@ -37,7 +37,7 @@ impl OperationService {
 async fn work(compiler: Compiler, operation: Arc<Operation>, order: CompileOrder) {
     // A background compile: it takes turns with those that follow a baseline.
     let _turn = match operation.priority {
-        v1::Priority::WarmUp => compiler.shared.followers.turn().await,
+        v1::Priority::WarmUp => compiler.shared.followers.turns.acquire().await.ok(),
         _ => None,
     };
     operation.go_on(State::Running);
@@ -75,7 +75,8 @@ impl operation_service_server::OperationService for OperationService {
         let operation = operations.begin(account.owner(), order.script.to_string(), priority)?;
         let work = work(self.0.of(account).ending_alone(), operation.clone(), order);
         // Not part of the call that started it.
-        operation.of_task(tokio::spawn(work.instrument(tracing::Span::none())).abort_handle());
+        let task = tokio::spawn(work.instrument(tracing::Span::none()));
+        *operation.task.lock() = Some(task.abort_handle());
         Ok(Response::new(operation.to_message()))
     }
 

@@ -47,7 +47,8 @@ pub(crate) struct Operation {
     started: Instant,
     times: Mutex<Times>,
     state: watch::Sender<State>,
-    task: Mutex<Option<AbortHandle>>,
+    /// The task that runs it, for cancellation.
+    pub(crate) task: Mutex<Option<AbortHandle>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,11 +77,6 @@ impl Operation {
         if self.state.borrow().has_ended() {
             times.ended = times.ended.or(Some(now));
         }
-    }
-
-    /// Sets the task that runs it, for cancellation.
-    pub(crate) fn of_task(&self, task: AbortHandle) {
-        *self.task.lock() = Some(task);
     }
 
     /// Cancels it, unless it has ended.

@@ -20,8 +20,19 @@ pub struct CompileOrder {
 impl CompileOrder {
     /// The order for one tier, with the script's hints.
     pub(crate) fn of_tier(&self, account: &Account, tier: CodeTier, hints: &Hints) -> Order {
-        Order::new(account, self.script, self.options, tier, self.elf.clone()).hinted(hints)
+        Order::new(account, self.target(), tier, self.elf.clone()).hinted(hints)
     }
+
+    pub(crate) fn target(&self) -> Target {
+        Target { script: self.script, options: self.options }
+    }
+}
+
+/// A script, and for which VM it is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) script: Sha256Digest,
+    pub(crate) options: CompileOptions,
 }
 
 /// A compile to run.
@@ -39,13 +50,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(
-        account: &Account,
-        script: Sha256Digest,
-        options: CompileOptions,
-        tier: CodeTier,
-        elf: Option<Bytes>,
-    ) -> Self {
+    pub(crate) fn new(account: &Account, target: Target, tier: CodeTier, elf: Option<Bytes>) -> Self {
+        let Target { script, options } = target;
         let key = Sha256Digest::for_artifact(script, options, tier);
         Self { script, options, tier, hints: Hints::default(), key, elf, account: account.clone() }
     }

@@ -152,15 +152,11 @@ pub(crate) struct Reserved<'a> {
     compiler: &'a Compiler,
     script: Sha256Digest,
     bytes: u64,
-    is_new: bool,
+    /// Whether it is the caller's first upload of the script, as visible to the caller.
+    pub(crate) is_new: bool,
 }
 
 impl Reserved<'_> {
-    /// Whether it is the caller's first upload of the script, as visible to the caller.
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
-    }
-
     /// Marks the script, which is stored by now, as the caller's.
     pub(crate) async fn keep(mut self) {
         if !self.is_new {

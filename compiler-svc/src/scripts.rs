@@ -41,7 +41,7 @@ impl Compiler {
     ) -> Result<bool, StoreScriptError> {
         let size = bytes.len() as u64;
         let reserved = self.reserve(digest, size).await.map_err(StoreScriptError::Quota)?;
-        let is_new = reserved.is_new();
+        let is_new = reserved.is_new;
         let already_stored = self.put_script(owner, digest, bytes).await?;
         reserved.keep().await;
         // Does not reveal that others have it.

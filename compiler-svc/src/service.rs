@@ -57,10 +57,6 @@ impl Service {
         self.compiler.of(CallContext::of(request).account())
     }
 
-    fn idle(&self) -> Duration {
-        self.compiler.limits().idle_max
-    }
-
     /// Sends `bytes` as a header and chunks, one message at a time as the reader takes them.
     fn send<M: Send + 'static>(
         &self,
@@ -70,7 +66,7 @@ impl Service {
         message: impl Fn(Part) -> M + Send + 'static,
     ) -> ReceiverStream<Result<M, Status>> {
         let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        let idle = self.idle();
+        let idle = self.compiler.limits().idle_max;
         let chunk_bytes = usize::try_from(CHUNK_BYTES_MAX).unwrap_or(usize::MAX);
         tokio::spawn(async move {
             let _held = held;

@@ -12,7 +12,10 @@ use antares_serve::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{blocking::blocking, compiler::Compiler, convert::digest, learn::stored_keys, owned::marks_of};
+use crate::{
+    blocking::blocking, compiler::Compiler, convert::digest, learn::stored_keys, order::Target,
+    owned::marks_of,
+};
 
 /// Entries of a page.
 const LISTED_MAX: usize = 1000;
@@ -30,10 +33,6 @@ pub(crate) struct StoreService(pub(crate) Compiler);
 /// The space that a request names, if its caller is authorized.
 fn admitted<T>(request: &Request<T>, kind: i32) -> Result<Space, Fault> {
     is_operator(request)?;
-    space(kind)
-}
-
-fn space(kind: i32) -> Result<Space, Fault> {
     match StoredKind::try_from(kind) {
         Ok(StoredKind::Script) => Ok(Space::Script),
         Ok(StoredKind::Artifact) => Ok(Space::Artifact),
@@ -60,10 +59,7 @@ fn page_prefix(kind: i32) -> String {
 
 /// Entries of a page for a request of `asked`.
 fn page_entries(asked: u32) -> usize {
-    match usize::try_from(asked) {
-        Ok(0) | Err(_) => LISTED_MAX,
-        Ok(asked) => asked.min(LISTED_MAX),
-    }
+    if asked == 0 { LISTED_MAX } else { LISTED_MAX.min(asked as usize) }
 }
 
 /// Runs `work` on the store, on a blocking thread.
@@ -83,7 +79,7 @@ pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator
         let options = isas().flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
         options.flat_map(move |options| {
             let key = |tier| Sha256Digest(salt.apply(Sha256Digest::for_artifact(script, options, tier).0));
-            CodeTier::ALL.map(key).into_iter().chain(stored_keys(cache, script, options, salt))
+            CodeTier::ALL.map(key).into_iter().chain(stored_keys(cache, Target { script, options }, salt))
         })
     })
 }

@@ -72,19 +72,15 @@ impl LearnLookups {
 
 /// Limits of the shared tier.
 fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
-    SharedConfig {
-        get_time_max: tier.get_time_max,
-        entry_bytes_max: config.cache.entry_bytes_max(),
-        ..SharedConfig::default()
-    }
+    let (get_time_max, entry_bytes_max) = (tier.get_time_max, config.cache.entry_bytes_max());
+    SharedConfig { get_time_max, entry_bytes_max, ..SharedConfig::default() }
 }
 
 impl Tiers {
     /// The tiers in `config`. Sends no requests.
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, LocationError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
-        let limits = limits(config, tier);
-        let shared = Shared::open(StoreLocation::open(&tier.url)?, limits);
+        let shared = Shared::open(StoreLocation::open(&tier.url)?, limits(config, tier));
         if tier.trusts_writers {
             let url = &tier.url;
             tracing::warn!(

@@ -117,7 +117,7 @@ impl Parts<'_> {
             let chunk = match self.checked(part, size, came) {
                 Ok(chunk) => chunk,
                 Err(fault) => {
-                    writing.discard();
+                    writing.is_over = true;
                     return Err(fault.into());
                 }
             };
@@ -172,7 +172,7 @@ async fn store(
         Err(StoreScriptError::Rejected(_) | StoreScriptError::Quota(_) | StoreScriptError::Internal) => false,
     };
     if is_over && let Some(mut writing) = Arc::into_inner(writing) {
-        writing.discard();
+        writing.is_over = true;
     }
     Ok(stored.map_err(Fault::from)?)
 }

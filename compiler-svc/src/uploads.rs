@@ -96,7 +96,8 @@ pub(crate) struct Writing {
     id: u64,
     turn: u64,
     file: Arc<Mutex<Incoming>>,
-    is_over: bool,
+    /// Drops the bytes: the upload is complete or hopeless.
+    pub(crate) is_over: bool,
 }
 
 impl Uploads {
@@ -145,8 +146,7 @@ impl Uploads {
         let reason = match &error {
             UploadError::DiskFull => Some(REFUSED[0]),
             UploadError::NoRoom { .. } => Some(REFUSED[1]),
-            UploadError::Offset { .. } | UploadError::Size { .. } => None,
-            UploadError::TakenOver | UploadError::Internal => None,
+            _ => None,
         };
         reason.into_iter().for_each(|reason| self.refused.with_label_values(&[reason]).inc());
         error.into()
@@ -226,8 +226,7 @@ impl Uploads {
     pub(crate) fn expire(&self) {
         let mut state = self.state.lock();
         let expired = |one: &Partial| one.idle_since.is_some_and(|since| since.elapsed() >= self.keep);
-        let ids: Vec<u64> = state.partial.iter().filter(|(_, one)| expired(one)).map(|(id, _)| *id).collect();
-        let gone: Vec<_> = ids.iter().filter_map(|id| state.partial.remove(id)).collect();
+        let gone: Vec<_> = state.partial.extract_if(|_, one| expired(one)).collect();
         drop(state);
         self.dropped.with_label_values(&[Dropped::Expired.into_str()]).inc_by(gone.len() as u64);
     }
@@ -320,11 +319,6 @@ impl Writing {
             tracing::error!(error = chain(&error), "an upload cannot be read");
             UploadError::Internal
         })
-    }
-
-    /// Drops the bytes: the upload is complete or hopeless.
-    pub(crate) fn discard(&mut self) {
-        self.is_over = true;
     }
 }
 

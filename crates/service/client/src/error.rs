@@ -71,7 +71,7 @@ impl Error {
 impl From<TlsError> for Error {
     fn from(error: TlsError) -> Self {
         match error {
-            TlsError::Read { path, source } => Self::file(&path, &source),
+            TlsError::Read(path, source) => Self::file(&path, &source),
             error => Self::Tls(error),
         }
     }

@@ -202,20 +202,11 @@ impl Checker {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot read the configuration {0}: {1}")]
+    Read(PathBuf, #[source] io::Error),
     /// The text is not TOML, or a value has the wrong type.
-    #[error("{path}: {source}")]
-    Syntax {
-        path: PathBuf,
-        /// Line, column and problem.
-        source: Box<toml::de::Error>,
-    },
+    #[error("{0}: {1}")]
+    Syntax(PathBuf, #[source] Box<toml::de::Error>),
     /// Keys or values are invalid.
     #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
     Problems(Vec<ConfigProblem>),

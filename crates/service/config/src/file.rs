@@ -68,7 +68,7 @@ impl ConfigFile {
         let mut file = match path {
             Some(path) => {
                 let text = fs::read_to_string(path);
-                let text = text.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+                let text = text.map_err(|source| ConfigError::Read(path.to_owned(), source))?;
                 Self { path: Some(path.to_owned()), ..Self::parse(&text, path)? }
             }
             None => Self::default(),
@@ -83,7 +83,7 @@ impl ConfigFile {
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let syntax = |source| ConfigError::Syntax { path: path.to_owned(), source: Box::new(source) };
+        let syntax = |source| ConfigError::Syntax(path.to_owned(), Box::new(source));
         let mut table: toml::Table = toml::from_str(text).map_err(syntax)?;
         let is_renamed = rename(&mut table);
         let known = toml::Table::try_from(Self::default())?;

@@ -54,7 +54,7 @@ impl AdminSocket {
     /// # Errors
     /// Its folder is missing or writable by others, another file is there, or a process serves it.
     pub(crate) fn bind(path: &Path) -> Result<Self, ServeError> {
-        let error = |source| ServeError::Socket { path: path.to_owned(), source };
+        let error = |source| ServeError::Socket(path.to_owned(), source);
         check_folder(path).and_then(|()| remove_stale(path)).map_err(error)?;
         let listener = UnixListener::bind(path).map_err(error)?;
         // Independent of the umask.

@@ -163,11 +163,8 @@ fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
         }
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Pair {
-        certificate: tls.certificate.clone(),
-        key: tls.key.clone(),
-        source,
-    })?;
+    let pair = |source| TlsError::Pair(tls.certificate.clone(), tls.key.clone(), source);
+    let mut config = builder.with_single_cert(chain, key).map_err(pair)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     // A resumed session would not show its certificate again, which may have been revoked.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -31,12 +31,8 @@ const WORKER_THREADS_MAX: usize = 1_024;
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// No runtime, no signals.
-    #[error("cannot {step}")]
-    System {
-        /// The step that failed.
-        step: &'static str,
-        source: io::Error,
-    },
+    #[error("cannot {0}")]
+    System(&'static str, #[source] io::Error),
     /// Logs or traces.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -65,8 +61,7 @@ impl Host {
         forbid_dumps()?;
         allow_files(config)?;
         log_panics();
-        let runtime =
-            start_runtime().map_err(|source| HostError::System { step: "start the runtime", source })?;
+        let runtime = start_runtime().map_err(|source| HostError::System("start the runtime", source))?;
         let telemetry = {
             let _entered = runtime.enter();
             Telemetry::start(config, role.service_name())?
@@ -97,8 +92,7 @@ impl Host {
         last: impl Future<Output = ()>,
     ) -> Result<(), HostError> {
         let result = self.runtime.block_on(async {
-            let stop =
-                stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
+            let stop = stop_signal().map_err(|source| HostError::System("listen for signals", source))?;
             self.telemetry.watch(&metrics);
             let server = Server::bind(config, app, metrics).await?;
             keep("hangup", hear_hangups);
@@ -150,7 +144,7 @@ async fn hear_hangups() {
 /// all tenants' scripts. Executing another program resets this.
 fn forbid_dumps() -> Result<(), HostError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|error| HostError::System { step: "forbid dumps of the process", source: error.into() })
+        .map_err(|error| HostError::System("forbid dumps of the process", error.into()))
 }
 
 #[cfg(test)]

@@ -148,7 +148,8 @@ impl Follower {
 
 /// Fetches `url`. A new connection each time follows changes of names and authorities.
 async fn fetch(url: &str, ca: Option<&std::path::Path>) -> Result<Vec<u8>, JwksError> {
-    let away = |source: reqwest::Error| JwksError::Away { url: url.to_owned(), source: source.without_url() };
+    let unusable = |problem: String| JwksError::Unusable(url.to_owned(), problem);
+    let away = |error: reqwest::Error| unusable(format!("does not answer: {}", chain(&error.without_url())));
     let client = Client::builder().redirect(Policy::none()).timeout(FETCH_TIME_MAX);
     let client = match ca {
         Some(ca) => client.tls_certs_only(Certificate::from_pem_bundle(&read(ca)?).map_err(away)?),
@@ -160,13 +161,12 @@ async fn fetch(url: &str, ca: Option<&std::path::Path>) -> Result<Vec<u8>, JwksE
     let mut answer = client.get(url).header("accept", "application/json").send().await.map_err(away)?;
     let status = answer.status();
     if status != reqwest::StatusCode::OK {
-        return Err(JwksError::Answer { url: url.to_owned(), status: status.as_u16() });
+        return Err(unusable(format!("answers {}", status.as_u16())));
     }
     let mut text = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(away)? {
         if text.len() + chunk.len() > BYTES_MAX {
-            let problem = format!("it has more than {BYTES_MAX} bytes");
-            return Err(JwksError::Malformed { place: url.to_owned(), problem });
+            return Err(unusable(format!("is no JWKS: it has more than {BYTES_MAX} bytes")));
         }
         text.extend_from_slice(&chunk);
     }

@@ -34,37 +34,9 @@ pub enum JwksError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] TlsError),
-    /// Its URL does not respond.
-    #[error("{url} does not answer")]
-    Away {
-        /// The URL.
-        url: String,
-        /// The client's error.
-        source: reqwest::Error,
-    },
-    /// Its URL responds with another status.
-    #[error("{url} answers {status}")]
-    Answer {
-        /// The URL.
-        url: String,
-        /// The status.
-        status: u16,
-    },
-    /// It is not a JWKS.
-    #[error("{place} is no JWKS: {problem}")]
-    Malformed {
-        /// Location of the key set.
-        place: String,
-        problem: String,
-    },
-    /// It is valid, but no key can verify tokens.
-    #[error("{place} has no key that verifies tokens: {skipped}")]
-    Useless {
-        /// Location of the key set.
-        place: String,
-        /// Its keys, and why each is skipped.
-        skipped: String,
-    },
+    /// The key set at this place, and its problem.
+    #[error("{0} {1}")]
+    Unusable(String, String),
 }
 
 /// A key with its single algorithm.
@@ -86,7 +58,7 @@ pub(crate) struct KeySet {
 impl KeySet {
     /// Parses `text`. It may have no usable key: an issuer may withdraw all of them.
     pub(crate) fn parse(jwt: &Jwt, text: &[u8]) -> Result<Self, JwksError> {
-        let malformed = |problem: String| JwksError::Malformed { place: place(jwt), problem };
+        let malformed = |problem: String| JwksError::Unusable(place(jwt), format!("is no JWKS: {problem}"));
         let set: Map<String, Value> =
             serde_json::from_slice(text).map_err(|error| malformed(error.to_string()))?;
         let Some(Value::Array(keys)) = set.get("keys") else {
@@ -223,7 +195,8 @@ impl Reader {
     pub(crate) fn first(&mut self, text: &[u8]) -> Result<KeySet, JwksError> {
         let set = self.read(text)?;
         if set.len() == 0 {
-            return Err(JwksError::Useless { place: place(&self.jwt), skipped: set.words() });
+            let problem = format!("has no key that verifies tokens: {}", set.words());
+            return Err(JwksError::Unusable(place(&self.jwt), problem));
         }
         Ok(set)
     }

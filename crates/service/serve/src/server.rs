@@ -60,20 +60,11 @@ pub struct App {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address cannot be bound.
-    #[error("cannot listen on {key} {address}")]
-    Bind {
-        /// The key of the configuration.
-        key: &'static str,
-        address: SocketAddr,
-        source: io::Error,
-    },
+    #[error("cannot listen on {0} {1}")]
+    Bind(&'static str, SocketAddr, #[source] io::Error),
     /// The admin socket cannot be bound.
-    #[error("admin.socket {path}: {source}")]
-    Socket {
-        path: PathBuf,
-        /// The error of the system, or the problem of the path.
-        source: io::Error,
-    },
+    #[error("admin.socket {0}: {1}")]
+    Socket(PathBuf, #[source] io::Error),
     /// The listener has ended.
     #[error("the listener has ended")]
     Ended,
@@ -265,7 +256,7 @@ impl Server {
 }
 
 async fn bind_at(key: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
-    let error = |source| ServeError::Bind { key, address, source };
+    let error = |source| ServeError::Bind(key, address, source);
     let listener = TcpListener::bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;
     Ok((listener, bound))

@@ -65,12 +65,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter is invalid.
-    #[error("log.filter {filter:?}")]
-    Filter {
-        /// The filter as configured.
-        filter: String,
-        source: tracing_subscriber::filter::ParseError,
-    },
+    #[error("log.filter {0:?}")]
+    Filter(String, #[source] tracing_subscriber::filter::ParseError),
     /// This process already has a subscriber.
     #[error("logs are started already")]
     Started(#[from] tracing_subscriber::util::TryInitError),
@@ -78,22 +74,14 @@ pub enum TelemetryError {
     #[error("cannot start the thread that writes the log")]
     Thread(#[source] io::Error),
     /// The endpoint is not a URL.
-    #[error("trace.endpoint {endpoint:?}")]
-    Endpoint {
-        /// The endpoint as configured.
-        endpoint: String,
-        source: tonic::transport::Error,
-    },
+    #[error("trace.endpoint {0:?}")]
+    Endpoint(String, #[source] tonic::transport::Error),
     /// TLS files are invalid.
     #[error("[trace]")]
     Tls(#[from] TlsError),
     /// The exporter cannot be created.
-    #[error("trace.endpoint {endpoint:?}")]
-    Exporter {
-        /// The endpoint as configured.
-        endpoint: String,
-        source: ExporterBuildError,
-    },
+    #[error("trace.endpoint {0:?}")]
+    Exporter(String, #[source] ExporterBuildError),
 }
 
 /// Running logs and traces. [`Telemetry::stop`] sends the rest.
@@ -179,7 +167,7 @@ where
     S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(&log.filter)
-        .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
+        .map_err(|source| TelemetryError::Filter(log.filter.clone(), source))?;
     let (filter, handle) = tracing_subscriber::reload::Layer::new(filter);
     let filter = filter.and(LogRate::new(LOG_LINES_PER_SECOND));
     let writer = LogWriter::start(log.json).map_err(TelemetryError::Thread)?;
@@ -206,7 +194,7 @@ where
 /// The URL or a file is invalid.
 pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), TelemetryError> {
     let endpoint = &trace.endpoint;
-    let wrong = |source| TelemetryError::Endpoint { endpoint: endpoint.clone(), source };
+    let wrong = |source| TelemetryError::Endpoint(endpoint.clone(), source);
     if !endpoint.starts_with("https://") {
         return Ok((Endpoint::from_shared(endpoint.clone()).map_err(wrong)?.connect_lazy(), None));
     }
@@ -226,7 +214,7 @@ fn provider(
         .with_channel(channel)
         .with_timeout(SPAN_EXPORT_TIME_MAX)
         .build()
-        .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
+        .map_err(|source| TelemetryError::Exporter(trace.endpoint.clone(), source))?;
     // The queue is bounded and calls never wait for it: a dead collector costs only spans.
     let batch = BatchConfigBuilder::default().with_max_queue_size(SPANS_WAITING_MAX).build();
     let processor = BatchSpanProcessor::builder(Counted(exporter)).with_batch_config(batch).build();

@@ -60,23 +60,20 @@ pub enum TierError {
     #[error("reads under way hold {0} bytes already")]
     NoMemory(usize),
     /// The store reported an error or is unreachable.
-    #[error("{detail}")]
-    Failed {
-        /// Kind of the failure.
-        kind: FailureKind,
-        /// The store's message, on one line.
-        detail: String,
-    },
+    #[error("{}", .0.detail)]
+    Failed(Failure),
     /// The tier is full, or the entry is too large for it.
     #[error("{0}")]
     NoRoom(String),
 }
 
+/// A failure of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) kind: FailureKind,
+pub struct Failure {
+    /// Its kind.
+    pub kind: FailureKind,
     /// The store's message, on one line.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 /// Parts of stores' messages that identify a kind. The first match counts.

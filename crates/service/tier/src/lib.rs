@@ -19,7 +19,7 @@ mod upload;
 
 pub use antares_cache::Space;
 pub use breaker::BreakerState;
-pub use failure::{FailureKind, TierError};
+pub use failure::{Failure, FailureKind, TierError};
 pub use location::{LocationError, StoreLocation};
 pub use memory::{Memory, memory};
 pub use object::{HEAD_BYTES, Unsound};

@@ -19,13 +19,8 @@ pub enum LocationError {
     #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {0:?}")]
     Kind(String),
     /// The client rejects the URL or the credentials.
-    #[error("{url}: {source}")]
-    Client {
-        /// The URL.
-        url: String,
-        /// The client's error.
-        source: object_store::Error,
-    },
+    #[error("{0}: {1}")]
+    Client(String, #[source] object_store::Error),
 }
 
 /// Location of objects: a bucket and a prefix.
@@ -60,7 +55,7 @@ impl StoreLocation {
             "gs" => gcs(bucket).build().map(shared),
             _ => azure(bucket).build().map(shared),
         };
-        let store = store.map_err(|source| LocationError::Client { url: url.to_owned(), source })?;
+        let store = store.map_err(|source| LocationError::Client(url.to_owned(), source))?;
         Ok(Self { prefix: Path::from(prefix), store, url: url.to_owned() })
     }
 
@@ -71,7 +66,7 @@ impl StoreLocation {
     pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, LocationError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
-        let store = builder.build().map_err(|source| LocationError::Client { url: url.clone(), source })?;
+        let store = builder.build().map_err(|source| LocationError::Client(url.clone(), source))?;
         Ok(Self { prefix: Path::default(), store: shared(store), url })
     }
 

@@ -154,7 +154,7 @@ impl Inner {
         self.failures.record(self.place.url(), operation, &failure);
         Err(match is_late {
             true => TierError::Deadline(deadline_ms),
-            false => TierError::Failed { kind: failure.kind, detail: failure.detail },
+            false => TierError::Failed(failure),
         })
     }
 
@@ -275,8 +275,7 @@ impl Shared {
         space: Space,
         mut each: impl FnMut(ListedObject) -> bool + Send,
     ) -> Result<(), TierError> {
-        let listed = self.inner.place.list(space, &mut each).await;
-        listed.map_err(|failure| TierError::Failed { kind: failure.kind, detail: failure.detail })
+        self.inner.place.list(space, &mut each).await.map_err(TierError::Failed)
     }
 
     /// The bytes of an entry; `None` if it does not exist or is damaged.

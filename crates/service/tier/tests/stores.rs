@@ -15,7 +15,7 @@ use std::{
 #[path = "../../../../tests/src/s3.rs"]
 mod s3;
 
-use antares_tier::{FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
+use antares_tier::{Failure, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
 use s3::{Request, Response, code, server};
 
 /// A long deadline, because the machine may be slow.
@@ -62,7 +62,7 @@ async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
         assert!(docs.contains(&format!("| `{}` | Antares", kind.into_str())), "{what}");
         let shared = at(&server(move |_| response.clone()));
         let got = shared.get(Space::Script, [1; 32]).await;
-        assert!(matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind), "{what}: {got:?}");
+        assert!(matches!(&got, Err(TierError::Failed(failure)) if failure.kind == kind), "{what}: {got:?}");
         let stats = shared.stats();
         assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{what}");
     }
@@ -71,7 +71,7 @@ async fn what_a_store_refuses_for_is_reported_by_kind_and_is_no_miss() {
     // The listener is closed: the port is unused.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let got = at(&format!("http://{gone}")).get(Space::Script, [1; 32]).await;
-    assert!(matches!(got, Err(TierError::Failed { kind: FailureKind::Unreachable, .. })), "{got:?}");
+    assert!(matches!(got, Err(TierError::Failed(Failure { kind: FailureKind::Unreachable, .. }))), "{got:?}");
 }
 
 #[tokio::test]
@@ -92,7 +92,10 @@ async fn lists_end_whatever_answers() {
     let html = |_: &Request| (200, "<html><body>Sign in first</body></html>".to_owned());
     for address in [server(repeats), server(html)] {
         let listed = at(&address).list(Space::Script, |_| true).await;
-        assert!(matches!(listed, Err(TierError::Failed { kind: FailureKind::NoStore, .. })), "{listed:?}");
+        assert!(
+            matches!(listed, Err(TierError::Failed(Failure { kind: FailureKind::NoStore, .. }))),
+            "{listed:?}"
+        );
     }
     assert_eq!(pages.load(Relaxed), 3, "two tokens, and the first one once more");
     let empty = server(|_| (200, "<ListBucketResult></ListBucketResult>".to_owned()));

@@ -42,11 +42,8 @@ impl ClientFiles {
         let mut config = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
                 let (chain, der) = pair(certificate, key)?;
-                builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                    source,
-                })?
+                let config = builder.with_client_auth_cert(chain, der);
+                config.map_err(|source| TlsError::Pair(certificate.clone(), key.clone(), source))?
             }
             _ => builder.with_no_client_auth(),
         };

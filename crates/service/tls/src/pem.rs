@@ -27,45 +27,14 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A file is not PEM.
-    #[error("{path} is no PEM file: {source}")]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// The parser's error.
-        source: pem::Error,
-    },
-    /// A file has no item of the required kind.
-    #[error("{path} has no {what} in it")]
-    Empty {
-        path: PathBuf,
-        /// The kind of the missing item.
-        what: &'static str,
-    },
-    /// A certificate is not a valid authority.
-    #[error("{path} has a certificate in it that cannot be an authority: {source}")]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// The library's error.
-        source: rustls::Error,
-    },
+    #[error("cannot read {0}: {1}")]
+    Read(PathBuf, #[source] io::Error),
+    /// A file is invalid, and why.
+    #[error("{0} {1}")]
+    Invalid(PathBuf, String),
     /// Certificate and key do not match, or their kind is unsupported.
-    #[error("{certificate} and {key} cannot be used together: {source}")]
-    Pair {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        source: rustls::Error,
-    },
+    #[error("{0} and {1} cannot be used together: {2}")]
+    Pair(PathBuf, PathBuf, #[source] rustls::Error),
     /// The verifier of client certificates cannot be built.
     #[error("the authorities of clients cannot be used: {0}")]
     Clients(#[from] VerifierBuilderError),
@@ -92,9 +61,9 @@ pub fn pair(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let chain: Vec<CertificateDer<'static>> = items(certificate, "certificate")?;
     let text = read(key)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| match source {
-        pem::Error::NoItemsFound => TlsError::Empty { path: key.to_owned(), what: "private key" },
-        source => TlsError::Pem { path: key.to_owned(), source },
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::Invalid(key.to_owned(), "has no private key in it".to_owned()),
+        error => TlsError::Invalid(key.to_owned(), format!("is no PEM file: {error}")),
     })?;
     Ok((chain, key))
 }
@@ -106,7 +75,10 @@ pub fn pair(
 pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in items(path, "certificate")? {
-        roots.add(certificate).map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
+        roots.add(certificate).map_err(|error| {
+            let problem = format!("has a certificate in it that cannot be an authority: {error}");
+            TlsError::Invalid(path.to_owned(), problem)
+        })?;
     }
     Ok(roots)
 }
@@ -117,12 +89,10 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
 /// The file is invalid.
 pub fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, TlsError> {
     let text = read(path)?;
+    let wrong = |problem| TlsError::Invalid(path.to_owned(), problem);
     let items: Result<Vec<T>, _> = T::pem_slice_iter(&text).collect();
-    let items = items.map_err(|source| TlsError::Pem { path: path.to_owned(), source })?;
-    if items.is_empty() {
-        return Err(TlsError::Empty { path: path.to_owned(), what });
-    }
-    Ok(items)
+    let items = items.map_err(|error| wrong(format!("is no PEM file: {error}")))?;
+    if items.is_empty() { Err(wrong(format!("has no {what} in it"))) } else { Ok(items) }
 }
 
 /// The bytes of a small file.
@@ -130,7 +100,7 @@ pub fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, Tl
 /// # Errors
 /// The file cannot be read, or is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let error = |source| TlsError::Read { path: path.to_owned(), source };
+    let error = |source| TlsError::Read(path.to_owned(), source);
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(error)?;
     // The size of a special file is unknown.

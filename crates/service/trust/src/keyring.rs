@@ -27,21 +27,11 @@ const ID_BYTES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// A file cannot be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A file is malformed.
-    #[error("{path} is invalid: {problem}")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Description of the problem.
-        problem: String,
-    },
+    #[error("{0}: {1}")]
+    Io(PathBuf, #[source] io::Error),
+    /// A file is malformed, and how.
+    #[error("{0} is invalid: {1}")]
+    Malformed(PathBuf, String),
     /// The name is neither a key in the list nor a digest.
     #[error("{0} is no key of the list and no digest of an artifact")]
     NoSuch(String),
@@ -107,8 +97,8 @@ impl Keyring {
     pub fn open(folder: &Path) -> Result<Self, KeyError> {
         let mut keyring = Self::read(&folder.join(LIST))?;
         let path = private(folder, &keyring.list.signer);
-        let der = fs::read(&path).map_err(|source| KeyError::Io { path: path.clone(), source })?;
-        let wrong = |problem: &str| KeyError::Malformed { path: path.clone(), problem: problem.to_owned() };
+        let der = fs::read(&path).map_err(|source| KeyError::Io(path.clone(), source))?;
+        let wrong = |problem: &str| KeyError::Malformed(path.clone(), problem.to_owned());
         let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| wrong("it is no Ed25519 key"))?;
         if keyring.public(&keyring.list.signer) != Some(pair.public_key().as_ref()) {
             return Err(wrong("the list has another public half"));
@@ -123,7 +113,7 @@ impl Keyring {
     /// The file cannot be read, or is malformed.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let list = read_list(path)?;
-        let wrong = |problem: String| KeyError::Malformed { path: path.to_owned(), problem };
+        let wrong = |problem: String| KeyError::Malformed(path.to_owned(), problem);
         let mut public = BTreeMap::new();
         for key in &list.keys {
             let bytes = hex::decode(&key.public).ok().filter(|bytes| id_of(bytes) == key.id);
@@ -140,7 +130,7 @@ impl Keyring {
     pub fn generate(folder: &Path, signs: bool) -> Result<String, KeyError> {
         let io = |path: &Path| {
             let path = path.to_owned();
-            move |source| KeyError::Io { path, source }
+            move |source| KeyError::Io(path, source)
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io(folder))?;
         let path = folder.join(LIST);
@@ -253,14 +243,13 @@ fn take_from_others(path: &Path) {
 }
 
 fn read_list(path: &Path) -> Result<List, KeyError> {
-    let bytes = fs::read(path).map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| KeyError::Malformed { path: path.to_owned(), problem: error.to_string() })
+    let bytes = fs::read(path).map_err(|source| KeyError::Io(path.to_owned(), source))?;
+    serde_json::from_slice(&bytes).map_err(|error| KeyError::Malformed(path.to_owned(), error.to_string()))
 }
 
 /// Writes the list atomically.
 fn write_list(path: &Path, list: &List) -> Result<(), KeyError> {
-    let error = |source| KeyError::Io { path: path.to_owned(), source };
+    let error = |source| KeyError::Io(path.to_owned(), source);
     let text = serde_json::to_string_pretty(list).map_err(|problem| error(problem.into()))?;
     let new = path.with_extension("new");
     // Remove a leftover file or a symbolic link instead of writing through it.
