@@ -17,27 +17,14 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Builds a [`Client`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Builder {
     servers: Vec<String>,
     token_file: Option<PathBuf>,
     tenant: Option<String>,
-    deadline: Duration,
+    deadline: Option<Duration>,
     tls: TlsFiles,
     connector: Connector,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            token_file: None,
-            tenant: None,
-            deadline: DEADLINE,
-            tls: TlsFiles::default(),
-            connector: Connector::default(),
-        }
-    }
 }
 
 impl Builder {
@@ -75,7 +62,7 @@ impl Builder {
     /// limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.deadline = Some(deadline);
         self
     }
 
@@ -109,7 +96,10 @@ impl Builder {
         }
         let servers = connect(urls, &self.tls, self.connector)?;
         let credentials = Credentials { token, tenant, also: None };
-        Ok(Client::new(Inner { servers, budget: Budget::default(), credentials }, self.deadline))
+        Ok(Client::new(
+            Inner { servers, budget: Budget::default(), credentials },
+            self.deadline.unwrap_or(DEADLINE),
+        ))
     }
 }
 

@@ -14,8 +14,8 @@ use http_body::{Body, Frame, SizeHint};
 use tonic::Status;
 
 use crate::{
-    body::over_budget,
-    budget::{Budget, Grant, Spent},
+    body::{over_budget, owned},
+    budget::{Budget, Spent},
     peer::Peer,
 };
 
@@ -32,18 +32,6 @@ pub(crate) struct MeteredAnswer {
     /// Frames taken from the service before the connection requests them.
     first: Option<Polled>,
     is_over: bool,
-}
-
-/// Bytes and their grant, released when the connection has sent them.
-struct Charged {
-    bytes: Bytes,
-    _grant: Grant<Peer>,
-}
-
-impl AsRef<[u8]> for Charged {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// `response` with its body charged. A message that is ready is encoded and charged now: otherwise a
@@ -84,7 +72,7 @@ impl MeteredAnswer {
             return Ok(Frame::data(bytes));
         }
         let grant = self.budget.take(&self.peer, bytes.len() as u64)?;
-        Ok(Frame::data(Bytes::from_owner(Charged { bytes, _grant: grant })))
+        Ok(Frame::data(owned(bytes, grant)))
     }
 }
 

@@ -49,6 +49,17 @@ impl BytesSlot {
     }
 }
 
+/// `bytes` with what is held for them until they have been sent.
+pub(crate) fn owned(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+    struct Owner<H>(Bytes, H);
+    impl<H> AsRef<[u8]> for Owner<H> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Owner(bytes, held))
+}
+
 /// Bytes held for a caller; returned on drop.
 #[derive(Debug, Default)]
 pub struct HeldBytes(Option<Grant<Peer>>);
@@ -63,12 +74,8 @@ impl RequestBytes {
     /// # Errors
     /// The peer or all peers together have reached their limit.
     pub fn hold(this: Option<&Self>, bytes: usize) -> Result<HeldBytes, Fault> {
-        let grant = this.map(|this| this.take(bytes as u64)).transpose();
+        let grant = this.map(|this| this.budget.take(&this.peer, bytes as u64)).transpose();
         grant.map(HeldBytes).map_err(over_budget)
-    }
-
-    fn take(&self, bytes: u64) -> Result<Grant<Peer>, Spent> {
-        self.budget.take(&self.peer, bytes)
     }
 }
 

@@ -57,13 +57,9 @@ fn files_of(config: &Config) -> u64 {
     };
     let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
     let listeners = 1 + u64::from(config.listen.web.is_some());
-    (config.listen.connections_max() as u64)
-        .saturating_mul(listeners)
-        .saturating_add(calls)
-        .saturating_add(workers.saturating_mul(FILES_PER_WORKER))
-        .saturating_add(ready)
-        .saturating_add(partial)
-        .saturating_add(OTHER_FILES)
+    let connections = (config.listen.connections_max() as u64).saturating_mul(listeners);
+    let workers = workers.saturating_mul(FILES_PER_WORKER);
+    [connections, calls, workers, ready, partial, OTHER_FILES].into_iter().fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -71,14 +71,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     context: Context,
-    /// Signals sessions that the server stops.
-    closing: Arc<watch::Sender<bool>>,
+    /// Closes connections and ends sessions after their work in progress.
+    pub(crate) closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
     measure: Measure,
     auditor: Option<Arc<Auditor>>,
-    concurrency_limit: ConcurrencyLimit,
+    pub(crate) concurrency_limit: ConcurrencyLimit,
     body_budget: BodyBudget,
-    stopping: Stopping,
+    /// Ends all calls with a status.
+    pub(crate) stopping: Stopping,
 }
 
 impl Layers {
@@ -126,32 +127,12 @@ impl Layers {
         surround(GrpcOnly, rest)
     }
 
-    /// Closes connections and ends sessions after their work in progress.
-    pub(crate) fn close(&self) {
-        self.closing.send_replace(true);
-    }
-
-    /// Turns true then.
-    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
-        self.closing.subscribe()
-    }
-
     /// Waits a bounded time for the last lines of the audit log.
     pub(crate) async fn flush(&self) {
         if let Some(auditor) = self.auditor.clone() {
             // Errors there are logged.
             let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
         }
-    }
-
-    /// Ends all calls with a status.
-    pub(crate) fn end_calls(&self) {
-        self.stopping.end_calls();
-    }
-
-    /// Whether no call is in progress, except health checks.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.concurrency_limit.is_idle()
     }
 }
 
@@ -160,7 +141,7 @@ fn follow(source: &CallerSource, authenticate: &Authenticate, accounts: &Arc<Acc
     let (source, authenticate, accounts) = (source.clone(), authenticate.clone(), accounts.clone());
     reload::watch("rules", vec![source.path().to_owned()], metrics, move || {
         let (auth, tenancy, is_all) = source.read()?;
-        authenticate.set_rules(auth.rules);
+        authenticate.authenticator.set_rules(auth.rules);
         accounts.set_tenancy(tenancy);
         if !is_all {
             tracing::warn!("only auth.rules, [quotas] and [tenants] take force before the next start");
@@ -241,7 +222,7 @@ mod tests {
         let (layers, metrics) = layers();
         let response = layers.around(service_fn(panics)).call(request("/a/b")).await.unwrap();
         assert_eq!(code_in(response.headers()), Some("INTERNAL"));
-        assert!(layers.is_idle());
+        assert!(layers.concurrency_limit.is_idle());
         assert!(scrape(&metrics).contains("antares_calls_in_progress 0"));
     }
 

@@ -1,6 +1,6 @@
 //! The registry behind `/metrics`, and gauges and counters that are read at every scrape.
 
-use std::{any::Any, collections::HashMap, fmt, sync::Arc};
+use std::{any::Any, collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use prometheus::{
@@ -230,12 +230,6 @@ fn made<T>(result: prometheus::Result<T>) -> T {
     match result {
         Ok(metric) => metric,
         Err(error) => panic!("a metric is declared wrongly: {error}"),
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 

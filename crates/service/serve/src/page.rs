@@ -1,6 +1,6 @@
 //! Pages of services on the HTTP address, in addition to `/metrics`.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, pin::Pin, sync::Arc};
 
 use axum::{
     Router,
@@ -59,12 +59,6 @@ impl Page {
     pub(crate) fn add_to(self, router: Router) -> Router {
         let Self { path, answer } = self;
         router.route(path, get(move |RawQuery(query)| respond(answer(parameters(query.as_deref())))))
-    }
-}
-
-impl fmt::Debug for Page {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -45,7 +45,6 @@ const DRAIN_STEP: Duration = Duration::from_millis(20);
 const ANSWERS_SENT: Duration = Duration::from_secs(2);
 
 /// Contents of a server.
-#[derive(Debug)]
 pub struct App {
     pub routes: Routes,
     /// Their full names, for health.
@@ -89,7 +88,6 @@ pub enum ServeError {
 }
 
 /// A bound server that does not serve yet.
-#[derive(Debug)]
 pub struct Server {
     listen: Listen,
     door: Acceptor,
@@ -187,7 +185,7 @@ impl Server {
     /// The listener ended by itself: the rest is drained all the same, and a supervisor restarts the process.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
-        let closing = self.layers.closing();
+        let closing = self.layers.closing.subscribe();
         let connections = |listener| {
             let most = (listen.connections_max(), listen.connections_per_peer_max());
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
@@ -226,7 +224,7 @@ impl Server {
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
-        self.layers.close();
+        self.layers.closing.send_replace(true);
         let all_closed = async {
             if !grpc.is_finished() {
                 let _ = (&mut grpc).await;
@@ -238,7 +236,7 @@ impl Server {
         let all_ended = async {
             let to_send = ANSWERS_SENT.min(listen.drain_grace / 4);
             if !quiet(&self.layers, listen.drain_grace - to_send).await {
-                self.layers.end_calls();
+                self.layers.stopping.end_calls();
                 quiet(&self.layers, to_send).await;
             }
         };
@@ -250,7 +248,7 @@ impl Server {
         let grpc = [Some(grpc.abort_handle()), web.map(|web| web.abort_handle()), http];
         grpc.into_iter().flatten().for_each(|listener| listener.abort());
         self.layers.flush().await;
-        tracing::info!(calls_ended = self.layers.is_idle(), "drained");
+        tracing::info!(calls_ended = self.layers.concurrency_limit.is_idle(), "drained");
         result
     }
 }
@@ -275,7 +273,7 @@ async fn quiet(layers: &Layers, grace: Duration) -> bool {
     let end = Instant::now() + grace;
     let mut idle_since = None;
     while Instant::now() < end {
-        match (layers.is_idle(), idle_since) {
+        match (layers.concurrency_limit.is_idle(), idle_since) {
             (false, _) => idle_since = None,
             (true, None) => idle_since = Some(Instant::now()),
             (true, Some(since)) if since.elapsed() >= LINGER => return true,

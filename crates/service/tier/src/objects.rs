@@ -33,6 +33,9 @@ const KNOWN_MAX: usize = 1 << 17;
 /// Unit of the memory budget of reads, in bytes.
 const UNIT_BYTES: u64 = 1 << 10;
 
+/// Maximum concurrent reads.
+const GETS_MAX: usize = 64;
+
 /// Limits of the shared tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedConfig {
@@ -40,14 +43,8 @@ pub struct SharedConfig {
     pub get_time_max: Duration,
     /// Deadline of one attempt of a write.
     pub put_time_max: Duration,
-    /// How long a write is retried.
-    pub upload_time_max: Duration,
-    /// Maximum concurrent reads.
-    pub gets_max: usize,
     /// Memory budget of all concurrent reads, in bytes; a longer entry takes all of it.
     pub get_bytes_max: usize,
-    /// Maximum concurrent writes.
-    pub puts_max: usize,
     /// Maximum queued writes.
     pub queue_max: usize,
     /// Maximum bytes of queued writes.
@@ -61,10 +58,7 @@ impl Default for SharedConfig {
         Self {
             get_time_max: Duration::from_secs(1),
             put_time_max: Duration::from_secs(30),
-            upload_time_max: Duration::from_secs(600),
-            gets_max: 64,
             get_bytes_max: 256 << 20,
-            puts_max: 4,
             queue_max: 4_096,
             queue_bytes_max: 256 << 20,
             entry_bytes_max: LIBRARY_BYTES_MAX,
@@ -206,8 +200,7 @@ impl Inner {
     }
 
     async fn read(&self, space: Space, key: [u8; 32]) -> Result<Option<Result<Bytes, Unsound>>, TierError> {
-        let requests_max = self.config.gets_max;
-        let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy(requests_max))?;
+        let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy(GETS_MAX))?;
         let waits = AtomicBool::new(false);
         let request = async {
             match self.place.get(space, key).await? {
@@ -234,9 +227,9 @@ impl Shared {
             room_units,
             failures: Failures::default(),
             breaker: Breaker::default(),
-            gets: Semaphore::new(config.gets_max),
+            gets: Semaphore::new(GETS_MAX),
             stats: Mutex::default(),
-            uploads: Uploads::new(&config),
+            uploads: Uploads::default(),
             known: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }

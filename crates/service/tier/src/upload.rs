@@ -10,12 +10,18 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Shared, SharedConfig, Space, TierError, UploadStats,
+    Shared, Space, TierError, UploadStats,
     objects::{Inner, name},
 };
 
 /// Pause before the second attempt; doubles with each further attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// How long a write is retried.
+const RETRIED_MAX: Duration = Duration::from_secs(600);
+
+/// Maximum concurrent writes.
+const PUTS_MAX: usize = 4;
 
 /// Maximum pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -54,11 +60,13 @@ impl Drop for Entry {
     }
 }
 
-impl Uploads {
-    pub(crate) fn new(config: &SharedConfig) -> Self {
-        Self { waiting: Mutex::default(), turns: Semaphore::new(config.puts_max), empty: Notify::new() }
+impl Default for Uploads {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), turns: Semaphore::new(PUTS_MAX), empty: Notify::new() }
     }
+}
 
+impl Uploads {
     /// Entries in the queue, and their bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let waiting = self.waiting.lock();
@@ -88,7 +96,7 @@ impl Entry {
                 Err(error) => error,
             };
             let is_hopeless = matches!(error, TierError::NoRoom { .. });
-            if is_hopeless || started.elapsed() + pause > inner.config.upload_time_max {
+            if is_hopeless || started.elapsed() + pause > RETRIED_MAX {
                 count(|uploads| &mut uploads.expired);
                 let name = name(self.space, self.key);
                 return inner.failures.record_given_up(&name, &error.to_string());

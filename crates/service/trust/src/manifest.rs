@@ -102,18 +102,14 @@ fn signed_text(manifest: &[u8]) -> Vec<u8> {
 impl Keyring {
     /// A signed manifest for `facts`; `None` if this keyring has no private key.
     pub fn sign(&self, facts: &Facts, not_after: u64) -> Option<Vec<u8>> {
-        self.sign_for(facts, not_after, (TARGET_CPU, TARGET_FEATURES))
-    }
-
-    pub(crate) fn sign_for(&self, facts: &Facts, not_after: u64, cpu: (&str, &str)) -> Option<Vec<u8>> {
         self.sign_manifest(Manifest {
             key: facts.key.0,
             script: facts.script.0,
             digest: facts.digest.0,
             length: facts.length,
             engine: ENGINE_VERSION,
-            cpu: cpu.0.to_owned(),
-            features: cpu.1.to_owned(),
+            cpu: TARGET_CPU.to_owned(),
+            features: TARGET_FEATURES.to_owned(),
             key_id: String::new(),
             not_after,
         })
@@ -271,8 +267,10 @@ mod tests {
         }
         let past = keys.sign(&facts(), 1).unwrap();
         assert_eq!(keys.verify(&past, &facts()), Err(Refusal::Expired));
-        for cpu in [("x86-64-v4", "+adx"), (TARGET_CPU, "+adx,+avx512f"), (TARGET_CPU, "-adx")] {
-            let signed = keys.sign_for(&facts(), later(), cpu).unwrap();
+        let ours = Manifest::claimed(&signed).unwrap();
+        for (cpu, features) in [("x86-64-v4", "+adx"), (TARGET_CPU, "+adx,+avx512f"), (TARGET_CPU, "-adx")] {
+            let other = Manifest { cpu: cpu.to_owned(), features: features.to_owned(), ..ours.clone() };
+            let signed = keys.sign_manifest(other).unwrap();
             assert_eq!(keys.verify(&signed, &facts()), Err(Refusal::OtherCpu));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use antares_config::{AuthRule, CallerRole};
+use antares_config::CallerRole;
 use http::Request;
 use tonic::body::Body;
 use tower::service_fn;
@@ -25,7 +25,7 @@ pub const CALLER: &str = "antares-caller";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticate {
-    authenticator: Arc<Authenticator>,
+    pub(super) authenticator: Arc<Authenticator>,
     accounts: Arc<Accounts>,
     /// Whether peers on the loopback network are operators.
     loopback_operators: bool,
@@ -38,10 +38,6 @@ impl Authenticate {
         loopback_operators: bool,
     ) -> Self {
         Self { authenticator: Arc::new(authenticator), accounts, loopback_operators }
-    }
-
-    pub(crate) fn set_rules(&self, rules: Vec<AuthRule>) {
-        self.authenticator.set_rules(rules);
     }
 
     /// Waits for a token's key that the issuer has just begun to use.

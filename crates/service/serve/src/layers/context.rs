@@ -32,7 +32,7 @@ const OTHER: &str = "_OTHER";
 const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
 
 /// Metadata of a call. An extension of every request; empty outside a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CallContext {
     pub(crate) method: Arc<str>,
     /// Whether its request may have several messages.

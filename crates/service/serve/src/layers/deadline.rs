@@ -74,14 +74,8 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 }
 
 /// Shared by all calls of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stopping(watch::Sender<bool>);
-
-impl Default for Stopping {
-    fn default() -> Self {
-        Self(watch::Sender::new(false))
-    }
-}
 
 impl Stopping {
     /// Ends all calls.

@@ -2,7 +2,7 @@
 //! what to do then.
 
 use std::{
-    fmt, mem,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -60,12 +60,6 @@ impl Ending {
     fn run(&self, end: &CallEnd) {
         let acts = mem::take(&mut *self.0.lock());
         acts.into_iter().for_each(|act| act(end));
-    }
-}
-
-impl fmt::Debug for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ending").finish_non_exhaustive()
     }
 }
 

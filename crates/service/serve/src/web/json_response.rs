@@ -15,7 +15,7 @@ use tonic::{Status, body::Body};
 
 use super::forms::{Forms, Method, to_line};
 use crate::{
-    body::{BytesSlot, HEAD_BYTES, HeldBytes},
+    body::{BytesSlot, HEAD_BYTES, owned},
     status::{code_in, http_status, retry_seconds},
 };
 
@@ -31,18 +31,6 @@ pub(crate) struct JsonResponse {
     pub(crate) forms: Arc<Forms>,
     pub(crate) method: Method,
     pub(crate) bytes: BytesSlot,
-}
-
-/// A text, and its budget until it has been sent.
-struct Held {
-    text: Bytes,
-    _bytes: HeldBytes,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.text
-    }
 }
 
 /// Converts `response` to JSON.
@@ -110,8 +98,8 @@ impl JsonResponse {
     /// A message as a line, charged to the caller.
     fn line(&self, message: &[u8]) -> Result<Bytes, HeaderMap> {
         let text = to_line(&self.method, message).map_err(|fault| headers_of(fault.into()))?;
-        let bytes = self.bytes.hold(text.len()).map_err(|fault| headers_of(fault.into()))?;
-        Ok(Bytes::from_owner(Held { text, _bytes: bytes }))
+        let held = self.bytes.hold(text.len()).map_err(|fault| headers_of(fault.into()))?;
+        Ok(owned(text, held))
     }
 }
 
