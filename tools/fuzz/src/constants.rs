@@ -10,10 +10,13 @@ const TEXT_BYTES: std::ops::RangeInclusive<usize> = 3..=64;
 /// Maximum operations to inspect.
 const OPERATIONS_MAX: u64 = 2_000_000;
 
+/// The version as which code is read.
+const VM_VERSION: u32 = 2;
+
 /// The words of `elf`, each once, in order.
-pub(crate) fn words(elf: &[u8], vm_version: u32) -> Vec<Vec<u8>> {
+pub(crate) fn words(elf: &[u8]) -> Vec<Vec<u8>> {
     let mut words = edges();
-    words.extend(numbers(elf, vm_version));
+    words.extend(numbers(elf));
     words.extend(texts(elf));
     let mut known = std::collections::HashSet::new();
     words.retain(|word| known.insert(word.clone()));
@@ -35,8 +38,8 @@ fn edges() -> Vec<Vec<u8>> {
 }
 
 /// Large constants of the lifted program, in 4 or 8 bytes.
-fn numbers(elf: &[u8], vm_version: u32) -> Vec<Vec<u8>> {
-    let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+fn numbers(elf: &[u8]) -> Vec<Vec<u8>> {
+    let options = CompileOptions { vm_version: VM_VERSION, isa: Isa::of_version(VM_VERSION) };
     let limits = CompileLimits::default();
     let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
     let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return Vec::new() };
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn texts_of_a_file_and_turning_points_are_words() {
-        let words = words(b"\0\x01magic word\0\xff\0ab\0", 2);
+        let words = words(b"\0\x01magic word\0\xff\0ab\0");
         assert!(words.contains(&b"magic word".to_vec()));
         assert!(!words.contains(&b"ab".to_vec()));
         assert!(words.contains(&vec![0xff; 16]));

@@ -1,14 +1,5 @@
 //! Coverage for the corpus: counters in classes, and the classes reached so far.
 
-use std::{borrow::Cow, cell::Cell, rc::Rc};
-
-use libafl::{
-    Error,
-    executors::ExitKind,
-    feedbacks::{Feedback, StateInitializer},
-};
-use libafl_bolts::Named;
-
 /// The reached classes of each counter, one bit each.
 #[derive(Debug)]
 pub(crate) struct Reached {
@@ -23,7 +14,7 @@ impl Reached {
     }
 
     /// Adds the counters of a run; returns whether they are new. Skips zeros eight at a time, because most
-    /// are zero.
+    /// are zero. libafl's feedback looks at each, which takes longer than most scripts.
     pub(crate) fn add(&mut self, counted: &[u8]) -> bool {
         let mut is_news = false;
         let (counted, _) = counted.as_chunks::<8>();
@@ -58,26 +49,6 @@ fn class_of(count: u8) -> u8 {
         16..=31 => 32,
         32..=127 => 64,
         128.. => 128,
-    }
-}
-
-/// Feedback for libafl: whether the last run is new. libafl's own feedback scans all counters one by one, which
-/// takes longer than most scripts.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct News(pub(crate) Rc<Cell<bool>>);
-
-impl Named for News {
-    fn name(&self) -> &Cow<'static, str> {
-        static NAME: Cow<'static, str> = Cow::Borrowed("counters");
-        &NAME
-    }
-}
-
-impl<S> StateInitializer<S> for News {}
-
-impl<EM, I, OT, S> Feedback<EM, I, OT, S> for News {
-    fn is_interesting(&mut self, _: &mut S, _: &mut EM, _: &I, _: &OT, _: &ExitKind) -> Result<bool, Error> {
-        Ok(self.0.get())
     }
 }
 

@@ -2,14 +2,10 @@
 
 use crate::job::FieldBytes;
 use bytes::Bytes;
-use libafl::inputs::Input;
-use serde::{Deserialize, Serialize};
 
 /// The bytes of each field, in the order of the job's names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FuzzInput(pub Vec<Vec<u8>>);
-
-impl Input for FuzzInput {}
 
 impl FuzzInput {
     /// `count` fields: adds empty ones or omits the last ones as needed.

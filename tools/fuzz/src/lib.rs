@@ -3,13 +3,12 @@
 //! ```text
 //! Executor         one run: the transaction with an input's bytes, on a machine that counts coverage
 //! Invariants       the conditions for findings
-//! Mutator          mutations: havoc of libafl, molecule tables, constants, branch operands
-//! fuzz             libafl's corpus, feedback and evaluation around these, until stopped
+//! Changes          the corpus, and mutations: havoc of libafl, molecule tables, constants, branch operands
+//! fuzz             runs mutated inputs, and retains those with new coverage, until stopped
 //! minimise         a finding with fewer bytes
 //! ```
-//! Corpus, random numbers, byte mutations and the decision what is new are libafl's. No file or clock
-//! influences the results: the same job has the same runs. The caller of [`fuzz()`] sandboxes the process and
-//! stores files.
+//! Random numbers and byte mutations are libafl's. No file or clock influences the results: the same job has
+//! the same runs. The caller of [`fuzz()`] sandboxes the process and stores files.
 
 mod constants;
 mod counts;
@@ -23,8 +22,6 @@ mod minimise;
 mod molecule;
 mod mutate;
 mod operands;
-mod queue;
-mod state;
 
 pub use error::FuzzError;
 pub use executor::{End, Executor, Machines, Ran};
