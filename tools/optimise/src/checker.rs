@@ -11,6 +11,7 @@
 pub(crate) mod code;
 pub(crate) mod compare;
 mod cycles;
+pub(crate) mod difference;
 mod linked;
 mod relocation;
 pub(crate) mod state;

@@ -18,7 +18,8 @@ use antares_program::ProgramError;
 
 pub use checker::{
     code::{Obstacle, Untouched},
-    compare::{Difference, LinkedScript, Why},
+    compare::LinkedScript,
+    difference::{Difference, Why},
 };
 pub use optimise::{Optimised, Rewrite, optimise};
 pub use search::RewriteRule;

@@ -22,7 +22,7 @@ pub use rules::RewriteRule;
 use cost::Fusions;
 use encode::Line;
 use liveness::Liveness;
-use window::{Machine, Window, search};
+use window::{Window, search};
 
 /// Maximum instructions rewritten together.
 const INSTRUCTIONS_MAX: usize = 600;
@@ -75,7 +75,7 @@ pub(crate) fn propose(
         tried += 1;
         let is_hot = settings.runs.is_some() && candidate.work() >= work / HOT_SHARE;
         let tries = if is_hot { TRIES } else { 0 };
-        let Some(found) = search(window, Machine { fusions, tries }) else { continue };
+        let Some(found) = search(window, fusions, tries) else { continue };
         proposals.push(Proposal {
             rewrite: Rewrite {
                 pc: window.pc,

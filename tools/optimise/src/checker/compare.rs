@@ -6,7 +6,7 @@ use std::{
 };
 
 use antares_abi::{CompileLimits, CompileOptions, Isa};
-use antares_program::{Decoder, Image, Instruction, Op, Reg, RegSet, read};
+use antares_program::{Decoder, Image, Instruction, Op, RegSet, read};
 use object::{
     LittleEndian as Little,
     elf::{self, FileHeader64},
@@ -16,8 +16,9 @@ use object::{
 use super::{
     code::{Code, Exit, Function, Piece, Row},
     cycles::Cycles,
+    difference::{Difference, Why},
     linked::Linked,
-    state::{Mismatch, differing_after},
+    state::differing_after,
 };
 use crate::RewriteError;
 
@@ -34,44 +35,6 @@ const MACHINES: [CompileOptions; 3] = [
     CompileOptions { vm_version: 1, isa: Isa(Isa::B.0 | Isa::MOP.0) },
     CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::A.0 | Isa::MOP.0) },
 ];
-
-/// Why a file is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// A change outside of changeable code.
-    #[error("bytes changed that are no changeable code")]
-    Bytes,
-    /// New instructions end at another address than the old ones.
-    #[error("the new instructions do not end where the old ones do")]
-    Length,
-    /// A machine decodes other instructions.
-    #[error("VM version {0} reads other instructions there")]
-    Version(u32),
-    /// Not only straight-line code.
-    #[error("it is more than straight code")]
-    Instruction,
-    /// Loads differ.
-    #[error("loads differ")]
-    Loads,
-    /// Stores differ.
-    #[error("stores differ")]
-    Stores,
-    /// A register differs where it may be read.
-    #[error("{0} differs where it may be read")]
-    Register(Reg),
-    /// The cost is higher.
-    #[error("it costs more cycles in VM version {0}")]
-    Cycles(u32),
-}
-
-/// Where and why a file is rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// Address range of the responsible code.
-    pub at: Range<u64>,
-    /// The reason.
-    pub why: Why,
-}
 
 /// A linked script and its changeable parts.
 pub struct LinkedScript {
@@ -305,13 +268,7 @@ fn state_differences(function: &Function, rows: &BTreeMap<u64, Row>) -> Vec<Diff
 /// The registers that differ after `piece` if `before` differed at its start and `new` replaces it.
 fn through(piece: &Piece, new: &Row, before: RegSet) -> Result<RegSet, Why> {
     let seen = match piece.exit {
-        Exit::Straight { .. } => {
-            return differing_after(&piece.row, new, before).map_err(|mismatch| match mismatch {
-                Mismatch::Instruction => Why::Instruction,
-                Mismatch::Loads => Why::Loads,
-                Mismatch::Stores => Why::Stores,
-            });
-        }
+        Exit::Straight { .. } => return differing_after(&piece.row, new, before),
         Exit::Branch { .. } => {
             let read = |(_, instruction): &(u64, Instruction)| [instruction.rs1, instruction.rs2];
             before.and(RegSet::of(&piece.row.iter().flat_map(read).collect::<Vec<_>>()))

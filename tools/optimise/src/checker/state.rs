@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use antares_program::{Instruction, Op, Reg, RegSet};
 
+use super::difference::Why;
+
 /// Operands and result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -160,17 +162,6 @@ impl State {
     }
 }
 
-/// A difference that ends the comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mismatch {
-    /// Not only straight-line code.
-    Instruction,
-    /// The loads between two stores, including their addresses. A failing load ends the script.
-    Loads,
-    /// The stores, including their order, addresses and values.
-    Stores,
-}
-
 /// The registers that differ after `old` and `new` if `differing` differed before, and everything else was
 /// equal. Afterwards, memory is equal, and one side fails if the other does.
 ///
@@ -180,20 +171,20 @@ pub(crate) fn differing_after(
     old: &[(u64, Instruction)],
     new: &[(u64, Instruction)],
     differing: RegSet,
-) -> Result<RegSet, Mismatch> {
+) -> Result<RegSet, Why> {
     let mut terms = Terms::default();
     let mut run = |side: Side, code: &[(u64, Instruction)]| {
         let mut state = State::new(&mut terms, side, differing);
         let is_straight = code.iter().all(|(pc, instruction)| state.execute(&mut terms, *pc, instruction));
         state.loads.sort_unstable();
-        is_straight.then_some(state).ok_or(Mismatch::Instruction)
+        is_straight.then_some(state).ok_or(Why::Instruction)
     };
     let (old, new) = (run(Side::Old, old)?, run(Side::New, new)?);
     if old.stores != new.stores {
-        return Err(Mismatch::Stores);
+        return Err(Why::Stores);
     }
     if old.loads != new.loads {
-        return Err(Mismatch::Loads);
+        return Err(Why::Loads);
     }
     // Accesses that depend on a differing register use a separate name on each side.
     let differ = (1..32)

@@ -4,10 +4,10 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
     cost::Fusions,
-    encode::{Form, Line, short},
+    encode::{Line, short},
     values::{Val, Values},
 };
-use crate::checker::state::is_commutative;
+use crate::checker::state::{Shape, is_commutative};
 
 /// Registers available in addition to a value's own, those of short instructions first. Excludes those of the
 /// stack, the thread and the globals.
@@ -85,12 +85,12 @@ fn order(values: &Values) -> Option<Vec<usize>> {
     let (mut store, mut loads) = (None, Vec::new());
     for (at, node) in values.alive() {
         node.srcs.iter().filter_map(|source| source.node()).for_each(|source| edge(source, at));
-        match node.form {
-            Form::Load => {
+        match node.shape {
+            Shape::Load => {
                 store.into_iter().for_each(|last| edge(last, at));
                 loads.push(at);
             }
-            Form::Store => {
+            Shape::Store => {
                 store.replace(at).into_iter().for_each(|last| edge(last, at));
                 loads.drain(..).for_each(|load| edge(load, at));
             }
@@ -215,7 +215,7 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
     }
     for &at in order {
         let node = &values.nodes[at];
-        if chosen[at] != 0 || node.line.rd == 0 || matches!(node.form, Form::Store) {
+        if chosen[at] != 0 || node.line.rd == 0 || node.shape == Shape::Store {
             continue;
         }
         let mut wishes = wishes(values, at, &chosen, taste);

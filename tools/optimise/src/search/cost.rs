@@ -1,4 +1,4 @@
-//! ckb-vm 0.24's cost of a sequence of instructions: its cycle table and its decoder's fusions.
+//! ckb-vm 0.24's cost of a sequence of instructions: its decoder's fusions.
 //!
 //! The search queries this often per window; the final file's cost comes from ckb-vm's own decoder.
 
@@ -36,7 +36,7 @@ impl Fusions {
     /// Number and cycles of the instructions that fuse at the start of `lines`.
     fn first(self, lines: &[Line]) -> (usize, u64) {
         let head = lines[0];
-        let alone = (1, cycles(head.op));
+        let alone = (1, head.cycles);
         let Some(next) = lines.get(1).filter(|_| self.basic) else { return alone };
         let same = (head.rs1, head.rs2) == (next.rs1, next.rs2);
         let keeps = ![head.rs1, head.rs2, next.rd].contains(&head.rd);
@@ -49,17 +49,6 @@ impl Fusions {
             (Op::Sub, Op::Sltu) if self.newer && same && ![head.rs1, head.rs2].contains(&head.rd) => (2, 1),
             _ => alone,
         }
-    }
-}
-
-/// Cycles of one instruction.
-fn cycles(op: Op) -> u64 {
-    match op {
-        Op::Ld | Op::Sd => 2,
-        Op::Lb | Op::Lbu | Op::Lh | Op::Lhu | Op::Lw | Op::Lwu | Op::Sb | Op::Sh | Op::Sw => 3,
-        Op::Mul | Op::Mulw | Op::Mulh | Op::Mulhu | Op::Mulhsu => 5,
-        Op::Div | Op::Divu | Op::Divw | Op::Divuw | Op::Rem | Op::Remu | Op::Remw | Op::Remuw => 32,
-        _ => 1,
     }
 }
 

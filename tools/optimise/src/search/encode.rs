@@ -2,6 +2,8 @@
 
 use antares_program::{Instruction, Op};
 
+use crate::checker::state::{Shape, shape};
+
 /// An instruction with its registers, independent of its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -10,62 +12,37 @@ pub(crate) struct Line {
     pub(crate) rs1: u8,
     pub(crate) rs2: u8,
     pub(crate) imm: i64,
+    /// Its cycles unless it fuses.
+    pub(crate) cycles: u64,
     /// Its 32-bit form without registers.
     pub(crate) word: u32,
 }
 
 impl Line {
-    pub(crate) const NOP: Self = Self { op: Op::Addi, rd: 0, rs1: 0, rs2: 0, imm: 0, word: 0x13 };
+    pub(crate) const NOP: Self = Self { op: Op::Addi, rd: 0, rs1: 0, rs2: 0, imm: 0, cycles: 1, word: 0x13 };
 
     /// Decodes `instruction` at the start of `bytes`. `None` if windows must not contain it.
     pub(crate) fn of(instruction: &Instruction, bytes: &[u8]) -> Option<Self> {
-        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
+        let Instruction { op, rd, rs1, rs2, imm, cycles, .. } = *instruction;
         let word = match instruction.length {
             4 => u32::from_le_bytes(*bytes.first_chunk()?),
             _ => expanded(op, imm)?,
         };
-        let line = Self { op, rd: rd.0, rs1: rs1.0, rs2: rs2.0, imm, word };
-        let registers = match line.form()? {
-            Form::Two => 0x01ff_8f80,
-            Form::One | Form::Load => 0x000f_8f80,
-            Form::Upper => 0x0f80,
-            Form::Store => 0x01ff_8000,
+        let registers = match shape(op)? {
+            Shape::Two => 0x01ff_8f80,
+            Shape::One | Shape::Load => 0x000f_8f80,
+            Shape::Number => 0x0f80,
+            Shape::Store => 0x01ff_8000,
         };
         // Single-register operations encode a part of the operation in the field of the second register.
-        let rs2 = if registers >> 20 == 0 { 0 } else { line.rs2 };
-        Some(Self { rs2, word: word & !registers, ..line })
-    }
-
-    pub(crate) fn form(self) -> Option<Form> {
-        Some(match self.word & 0x7f {
-            0x33 | 0x3b => Form::Two,
-            0x13 | 0x1b => Form::One,
-            0x37 => Form::Upper,
-            3 => Form::Load,
-            0x23 => Form::Store,
-            _ => return None,
-        })
+        let rs2 = if registers >> 20 == 0 { 0 } else { rs2.0 };
+        Some(Self { op, rd: rd.0, rs1: rs1.0, rs2, imm, cycles: cycles.into(), word: word & !registers })
     }
 
     /// The 32-bit form.
     pub(crate) fn wide(self) -> u32 {
         self.word | u32::from(self.rd) << 7 | u32::from(self.rs1) << 15 | u32::from(self.rs2) << 20
     }
-}
-
-/// The operands of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Two registers.
-    Two,
-    /// One register, with or without an immediate.
-    One,
-    /// The upper bits of an immediate.
-    Upper,
-    /// A memory location to read.
-    Load,
-    /// A memory location to write.
-    Store,
 }
 
 /// The 32-bit form, without registers, of an instruction with a 16-bit form.

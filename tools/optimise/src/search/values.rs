@@ -2,7 +2,8 @@
 
 use antares_program::RegSet;
 
-use super::encode::{Form, Line};
+use super::encode::Line;
+use crate::checker::state::{Shape, shape};
 
 /// The initial value of a register (below 32; 0 is zero), or the result of node `value - 32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +31,7 @@ impl Val {
 pub(crate) struct Node {
     /// Includes the original registers, as hints.
     pub(crate) line: Line,
-    pub(crate) form: Form,
+    pub(crate) shape: Shape,
     pub(crate) srcs: [Val; 2],
     /// Whether a fusion requires this order of operands.
     pub(crate) is_pinned: bool,
@@ -74,9 +75,9 @@ impl Values {
         let mut held: Vec<Val> = (0..32).map(Val).collect();
         let mut nodes = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
-            let form = line.form()?;
+            let shape = shape(line.op)?;
             let srcs = [line.rs1, line.rs2].map(|register| held[usize::from(register)]);
-            nodes.push(Node { line: *line, form, srcs, is_pinned: false, partner: None, is_alive: true });
+            nodes.push(Node { line: *line, shape, srcs, is_pinned: false, partner: None, is_alive: true });
             if line.rd != 0 {
                 held[usize::from(line.rd)] = Val::of_node(at);
             }
@@ -95,7 +96,7 @@ impl Values {
         let mut unused: Vec<usize> = (0..self.nodes.len()).filter(|at| users[*at] == 0).collect();
         while let Some(at) = unused.pop() {
             let node = &mut self.nodes[at];
-            if !node.is_alive || matches!(node.form, Form::Load | Form::Store) {
+            if !node.is_alive || matches!(node.shape, Shape::Load | Shape::Store) {
                 continue;
             }
             node.is_alive = false;

@@ -25,14 +25,6 @@ pub(crate) struct Window {
     pub(crate) live_out: RegSet,
 }
 
-/// The target machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine {
-    pub(crate) fusions: Fusions,
-    /// Number of random register assignments to try.
-    pub(crate) tries: u32,
-}
-
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -41,15 +33,16 @@ pub(crate) struct Found {
     pub(crate) before: u64,
 }
 
-/// A cheaper form of `window`.
-pub(crate) fn search(window: &Window, machine: Machine) -> Option<Found> {
-    let before = machine.fusions.cycles(&window.lines);
+/// A cheaper form of `window`; tries a number of random register assignments.
+pub(crate) fn search(window: &Window, fusions: Fusions, tries: u32) -> Option<Found> {
+    let before = fusions.cycles(&window.lines);
     let mut search = Search {
         best: Values::of(&window.lines, window.live_out)?,
         arranged: None,
         cycles: before,
         length: window.length,
-        machine,
+        fusions,
+        tries,
         used: BTreeMap::new(),
     };
     search.drop_moves();
@@ -64,13 +57,14 @@ struct Search {
     arranged: Option<Arranged>,
     cycles: u64,
     length: usize,
-    machine: Machine,
+    fusions: Fusions,
+    tries: u32,
     used: BTreeMap<RewriteRule, u32>,
 }
 
 impl Search {
     fn arrange(&self, values: &Values, tries: u32) -> Option<Arranged> {
-        arrange(values, self.length, self.machine.fusions, tries)
+        arrange(values, self.length, self.fusions, tries)
     }
 
     fn keep(&mut self, values: Values, arranged: Arranged, rule: RewriteRule) {
@@ -120,7 +114,7 @@ impl Search {
 
     fn try_pair(&mut self, rule: RewriteRule, members: &[usize], round: u32) {
         let (Some(&first), Some(&last)) = (members.iter().min(), members.iter().max()) else { return };
-        let tries = if round > 0 { self.machine.tries } else { 0 };
+        let tries = if round > 0 { self.tries } else { 0 };
         let mut places = vec![last, first];
         places.extend(members);
         if round > 0 {
