@@ -87,19 +87,10 @@ fn announce(args: &DebugArgs, address: SocketAddr) -> Result<(), Failure> {
     let file = args.elf.as_deref().filter(|path| !is_stdio(path));
     let file = file.map(|path| format!(" {}", quoted(&path.to_string_lossy()))).unwrap_or_default();
     if let Some(path) = &args.address_file {
-        return write_whole(path, &address.to_string()).map_err(Failure::Usage);
+        return output::write(path, address.to_string().as_bytes());
     }
     let text = format!("waiting for gdb on {address}\n  {GDB} -ex 'target remote {address}'{file}\n");
     output::print(text.as_bytes())
-}
-
-/// Writes a file atomically.
-fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
 }
 
 /// `text`, quoted for a shell.
@@ -204,10 +195,9 @@ fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
     };
     drop(folder);
     let mut gdb = Command::new(GDB);
+    gdb.args(["-q", "-ex", &format!("target remote {address}")]);
     if let Some(commands) = &args.batch {
-        gdb.args(["-q", "-batch", "-ex", &format!("target remote {address}"), "-x"]).arg(commands);
-    } else {
-        gdb.args(["-q", "-ex", &format!("target remote {address}")]);
+        gdb.args(["-batch", "-x"]).arg(commands);
     }
     gdb.args(args.elf.as_deref());
     Err(Failure::Service(anyhow::Error::from(gdb.exec()).context(format!("cannot become {GDB}"))))

@@ -28,7 +28,7 @@ mod stops;
 mod tape;
 mod undo;
 
-pub use debuggee::{Debuggee, LineSink, Resume, Stop, Target, VmFault};
+pub use debuggee::{Debuggee, LineSink, Resume, Target};
 pub use error::DebugError;
 pub use image::Registers;
-pub use stops::{Access, Caught, Stops, WatchRange};
+pub use stops::{Caught, Stop, Stops, WatchRange};

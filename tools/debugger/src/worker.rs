@@ -63,9 +63,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     if !debuggee.begin_at(vm).map_err(|error| error.to_string())? {
         return Err(format!("there was no VM {vm}"));
     }
-    if let Some(cycles) = break_at_cycles {
-        debuggee.stops.stop_at_cycles(cycles);
-    }
+    debuggee.stops.cycles = break_at_cycles;
     Ok(debuggee)
 }
 

@@ -4,12 +4,13 @@
 use std::sync::{Arc, Mutex};
 
 use antares_debugger::session::{
-    Access, Caught, Debuggee, Registers, Resume, Stop, Target, VmFault, WatchRange,
+    Caught, Debuggee, Registers, Resume, Stop, Target, WatchRange,
     gdb::{Wire, serve},
 };
 use antares_guests::{debugged, failing};
 use antares_transaction::{AsLock, Environment};
 use antares_verifier::{CellName, GroupKind};
+use gdbstub::{common::Signal, target::ext::breakpoints::WatchKind};
 
 /// Reported lines.
 type Lines = Arc<Mutex<Vec<String>>>;
@@ -65,7 +66,7 @@ fn a_watch_leads_back_to_who_spoiled_it_and_on_again() {
     debuggee.stops.add_breakpoint(check);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Breakpoint { address: check });
     let at_check = moment(&mut debuggee);
-    let watch = WatchRange { address: kept + 32, bytes: 8, access: Access::Write };
+    let watch = WatchRange { address: kept + 32, bytes: 8, access: WatchKind::Write };
     debuggee.stops.add_watch(watch);
     assert_eq!(go(&mut debuggee, Resume::ContinueBack), Stop::Watch(watch));
     // Before the write.
@@ -125,7 +126,7 @@ fn a_system_call_s_write_is_seen_both_ways() {
     let elf = debugged("WRITTEN").unwrap();
     let buffer = symbol(&elf, "buffer");
     let (mut debuggee, _) = begin(target(elf, &[]));
-    let watch = WatchRange { address: buffer + 8, bytes: 4, access: Access::Write };
+    let watch = WatchRange { address: buffer + 8, bytes: 4, access: WatchKind::Write };
     debuggee.stops.add_watch(watch);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Watch(watch));
     assert_ne!(word(&mut debuggee, 0, buffer + 8), 0);
@@ -143,7 +144,7 @@ fn an_answer_of_the_scheduler_is_seen_both_ways() {
     let elf = debugged("SPAWNS").unwrap();
     let word_of_parent = symbol(&elf, "word");
     let (mut debuggee, _) = begin(target(elf, &[]));
-    let watch = WatchRange { address: word_of_parent, bytes: 8, access: Access::Write };
+    let watch = WatchRange { address: word_of_parent, bytes: 8, access: WatchKind::Write };
     debuggee.stops.add_watch(watch);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Watch(watch));
     assert_eq!(debuggee.vm(), 0);
@@ -159,7 +160,7 @@ fn a_program_takes_the_place_of_another_one() {
     let elf = debugged("REPLACED").unwrap();
     let check = symbol(&elf, "check");
     let (mut debuggee, _) = begin(target(elf, &[]));
-    debuggee.stops.catch(Caught::Numbers([2043].into()));
+    debuggee.stops.caught = Caught::Numbers([2043].into());
     debuggee.stops.add_breakpoint(check);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Call(2043));
     let before = moment(&mut debuggee);
@@ -175,11 +176,11 @@ fn errors_stop_where_they_are() {
     let of_memory =
         "STORE_INTO_CODE STORE_OUTSIDE LOAD_OUTSIDE STACK_OVERFLOW JUMP_TO_ZERO JUMP_INTO_DATA".split(' ');
     let others = [
-        ("NO_INSTRUCTION", 0, VmFault::Instruction),
-        ("NO_SUCH_CALL", 0, VmFault::Call),
-        ("CHILD_TRAPS", 1, VmFault::Memory),
+        ("NO_INSTRUCTION", 0, Signal::SIGILL),
+        ("NO_SUCH_CALL", 0, Signal::SIGSYS),
+        ("CHILD_TRAPS", 1, Signal::SIGSEGV),
     ];
-    for (case, vm, fault) in of_memory.map(|case| (case, 0, VmFault::Memory)).chain(others) {
+    for (case, vm, fault) in of_memory.map(|case| (case, 0, Signal::SIGSEGV)).chain(others) {
         let (mut debuggee, _) = begin(target(failing(case, false).unwrap(), &[]));
         let stop = go(&mut debuggee, Resume::Continue);
         let is_it = |stop: &Stop, reported: bool| matches!(stop, Stop::Failed { fault: of, again, .. } if *of == fault && *again == reported);
@@ -212,7 +213,7 @@ fn a_failing_exit_is_stopped_before_if_wanted() {
 fn cycles_stop_once() {
     let elf = debugged("SPINS").unwrap();
     let (mut debuggee, _) = begin(target(elf, &["1000"]));
-    debuggee.stops.stop_at_cycles(3_000);
+    debuggee.stops.cycles = Some(3_000);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Cycles);
     let cycles = debuggee.cycles();
     assert!((3_000..3_100).contains(&cycles), "{cycles}");
@@ -224,7 +225,7 @@ fn a_limit_of_cycles_is_an_error_where_it_is_met() {
     let elf = debugged("SPINS").unwrap();
     let (mut debuggee, _) = begin(Target { cycles_max: 100_000, ..target(elf, &["1000000"]) });
     let stop = go(&mut debuggee, Resume::Continue);
-    assert!(matches!(stop, Stop::Failed { fault: VmFault::Cycles, .. }), "{stop:?}");
+    assert!(matches!(stop, Stop::Failed { fault: Signal::SIGXCPU, .. }), "{stop:?}");
     let cycles = debuggee.cycles();
     assert!((99_000..=100_000).contains(&cycles), "{cycles}");
 }
@@ -238,7 +239,7 @@ fn far_moments_are_the_same_from_both_sides() {
     debuggee.stops.add_breakpoint(spin);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Breakpoint { address: spin });
     let at_spin = moment(&mut debuggee);
-    let watch = WatchRange { address: before + 8, bytes: 8, access: Access::Write };
+    let watch = WatchRange { address: before + 8, bytes: 8, access: WatchKind::Write };
     debuggee.stops.add_watch(watch);
     assert_eq!(go(&mut debuggee, Resume::Continue), Stop::Watch(watch));
     let behind = moment(&mut debuggee);

@@ -2,7 +2,6 @@
 //! the script takes long and has requested nothing, native code runs concurrently, and the first result wins.
 
 use std::{
-    mem,
     process::{self, ExitCode},
     sync::{
         Arc, Mutex, PoisonError,
@@ -31,13 +30,9 @@ const COMPILE_AFTER: Duration = Duration::from_millis(100);
 /// Exit status for a script with a nonzero exit code.
 const REFUSED: u8 = 254;
 
-/// The source of the answer.
-enum Answer {
-    /// Undecided; the lines of the interpreted script so far.
-    Open(Vec<String>),
-    /// The interpreter, whose lines are printed.
-    Interpreter,
-}
+/// The lines of the interpreted script, while the source of the answer is undecided. `None` if it is the
+/// interpreter, whose lines are printed.
+type Held = Mutex<Option<Vec<String>>>;
 
 /// Runs the script, and its `rival` if it takes long.
 pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode, Ending> {
@@ -45,11 +40,10 @@ pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode
     let job = target.job(words, cycles_max, None);
     let may_race = !target.is_replaced && words.args.is_empty() && !job.has_input && !job.may_dump;
     let rival = rival.filter(|_| may_race);
-    let answer = if rival.is_some() { Answer::Open(Vec::new()) } else { Answer::Interpreter };
-    let answer = Arc::new(Mutex::new(answer));
+    let held = Arc::new(Mutex::new(rival.is_some().then(Vec::new)));
     let mut running = begin(HostedJob::Run(Box::new(job)))?;
     let (ended, end) = channel();
-    let mut hears = listener(host, &answer, ended);
+    let mut hears = listener(host, &held, ended);
     let Some(rival) = rival else {
         running.hear(&mut hears, None)?;
         return Ok(ExitCode::from(print_end(&end)?));
@@ -65,7 +59,7 @@ pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode
         scope.spawn(|| {
             // If this fails, the interpreter continues. Apart from it, only this thread ends the process.
             if let Some(raced) = (rival.race)(target, cycles_max) {
-                win(&raced, &answer);
+                win(&raced, &held);
             }
         });
         let status = running.hear(&mut hears, None).and_then(|_| print_end(&end));
@@ -77,22 +71,22 @@ pub(crate) fn run(request: Request<'_>, rival: Option<Rival>) -> Result<ExitCode
 }
 
 /// Serves the script's requests, and passes on its end.
-fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, ended: Sender<HostedEnd>) -> Hears {
-    let answer = answer.clone();
+fn listener(mut host: Host, held: &Arc<Held>, ended: Sender<HostedEnd>) -> Hears {
+    let held = held.clone();
     Box::new(move |news| {
         match news {
-            HostedNews::Line { text, .. } => print_or_hold(&answer, text),
+            HostedNews::Line { text, .. } => print_or_hold(&held, text),
             HostedNews::Call(call) => {
                 // From here on, the script has external effects, so it must not run again.
-                settle(&answer);
+                settle(&held);
                 return Ok(Some(host.answer(call)));
             }
             HostedNews::Ended(end) => {
-                settle(&answer);
+                settle(&held);
                 let _ = ended.send(end);
             }
             HostedNews::Refused(why) => {
-                settle(&answer);
+                settle(&held);
                 return Err(Ending::Error(why));
             }
             _ => {}
@@ -102,28 +96,22 @@ fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, ended: Sender<HostedEnd
 }
 
 /// Prints a line, or stores it while the source of the answer is undecided.
-fn print_or_hold(answer: &Mutex<Answer>, text: String) {
-    let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
-    match &mut *answer {
-        Answer::Interpreter => lines::log(&text),
-        Answer::Open(lines) => {
-            lines.push(text);
-            if lines.iter().map(String::len).sum::<usize>() as u64 > DEBUG_BYTES_MAX {
-                take(&mut answer);
-            }
-        }
+fn print_or_hold(held: &Held, text: String) {
+    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lines) = &mut *held else { return lines::log(&text) };
+    lines.push(text);
+    if lines.iter().map(String::len).sum::<usize>() as u64 > DEBUG_BYTES_MAX {
+        print_held(&mut held);
     }
 }
 
 /// Decides for the interpreter. Does not return if native code has won.
-fn settle(answer: &Mutex<Answer>) {
-    take(&mut answer.lock().unwrap_or_else(PoisonError::into_inner));
+fn settle(held: &Held) {
+    print_held(&mut held.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-fn take(answer: &mut Answer) {
-    if let Answer::Open(lines) = mem::replace(answer, Answer::Interpreter) {
-        lines.iter().for_each(|line| lines::log(line));
-    }
+fn print_held(held: &mut Option<Vec<String>>) {
+    held.take().into_iter().flatten().for_each(|line| lines::log(&line));
 }
 
 /// Prints the end of the script, and returns the exit status.
@@ -139,9 +127,9 @@ pub(crate) fn status(code: i8) -> u8 {
 }
 
 /// Ends this process with the answer, unless the interpreter has won.
-fn win(raced: &Raced, answer: &Mutex<Answer>) {
-    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Answer::Open(_) = &*answer {
+fn win(raced: &Raced, held: &Held) {
+    let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.is_some() {
         raced.lines.iter().for_each(|line| lines::log(line));
         lines::result(raced.exit_code, raced.cycles);
         // The lock is still held, so that nothing else is printed.
@@ -173,13 +161,9 @@ pub(crate) fn decode(words: &Words, begin: Begin) -> Result<ExitCode, Ending> {
     }
     let (assembly, set) = meanings.first().map_or(("?", '?'), |meaning| (meaning.text.as_str(), meaning.set));
     say(format_args!("       Assembly = {assembly}"));
-    if set == 'C' {
-        say(format_args!("         Binary = {word:016b}"));
-        say(format_args!("    Hexadecimal = {word:04x}"));
-    } else {
-        say(format_args!("         Binary = {word:032b}"));
-        say(format_args!("    Hexadecimal = {word:08x}"));
-    }
+    let (bits, digits) = if set == 'C' { (16, 4) } else { (32, 8) };
+    say(format_args!("         Binary = {word:0bits$b}"));
+    say(format_args!("    Hexadecimal = {word:0digits$x}"));
     say(format_args!("Instruction set = {set}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -9,20 +9,19 @@ use antares_transaction::{Environment, Mock};
 use antares_verifier::{CellName, GroupKind, Prepared};
 use bytes::Bytes;
 use ckb_vm::Error;
+use gdbstub::common::Signal;
 
 use super::{
     error::DebugError,
     history::History,
     image::Registers,
-    lane::Met,
     limits::{HEARD_CYCLES, LINES_MAX},
     loaded::LoadedFile,
     printed::{Calls, Line},
     record::Recorder,
     replay::{Hit, Mind, Reached, Replay},
     scan::Timeline,
-    stops::Stops,
-    stops::WatchRange,
+    stops::{Stop, Stops},
     tape::Moment,
 };
 
@@ -60,74 +59,6 @@ pub enum Resume {
     StepBack(u64),
     /// Runs backwards.
     ContinueBack,
-}
-
-/// Why the script stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The step is complete.
-    Stepped,
-    /// A breakpoint here, or inside of two fused instructions.
-    Breakpoint {
-        /// Its address.
-        address: u64,
-    },
-    /// Memory was accessed; backwards, the access comes next.
-    Watch(WatchRange),
-    /// A system call is next.
-    Call(u64),
-    /// A VM with another program resumes.
-    Program,
-    /// The requested cycles were spent.
-    Cycles,
-    /// A nonzero exit is next.
-    FailingExit(i8),
-    /// The script has exited.
-    Exited(i8),
-    /// The VM failed.
-    Failed {
-        /// The error.
-        error: String,
-        /// Kind of the error.
-        fault: VmFault,
-        /// Whether the error was reported before.
-        again: bool,
-    },
-    /// The beginning of the run.
-    Beginning,
-    /// The caller interrupted.
-    Interrupted,
-}
-
-/// Kind of an error that ended a VM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VmFault {
-    /// Invalid memory access.
-    Memory,
-    /// No instruction, or a forbidden one.
-    Instruction,
-    /// Unknown system call.
-    Call,
-    /// Cycle limit.
-    Cycles,
-    /// Another one.
-    Other,
-}
-
-impl VmFault {
-    fn of(error: &Error) -> Self {
-        match error {
-            Error::CyclesExceeded | Error::CyclesOverflow => Self::Cycles,
-            Error::MemOutOfBound
-            | Error::MemOutOfStack
-            | Error::MemPageUnalignedAccess
-            | Error::MemWriteOnExecutablePage
-            | Error::MemWriteOnFreezedPage => Self::Memory,
-            Error::InvalidInstruction { .. } | Error::InvalidOp(_) => Self::Instruction,
-            Error::InvalidEcall(_) => Self::Call,
-            _ => Self::Other,
-        }
-    }
 }
 
 /// Receives lines of debug output, with the VM that wrote each.
@@ -178,8 +109,8 @@ impl Debuggee {
         is_interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Stop, DebugError> {
         let stop = self.go(how, is_interrupted)?;
-        if stop != Stop::Program {
-            self.stops.forget_changes();
+        if !matches!(stop, Stop::Program(_)) {
+            self.stops.changes = 0;
         }
         Ok(stop)
     }
@@ -257,11 +188,8 @@ impl Debuggee {
 
     /// Files from which a VM has loaded code: the address of each first segment, and the bytes.
     pub(crate) fn loaded(&self, vm: u64) -> Vec<LoadedFile> {
-        let lane = self.time.replay.lanes.get(&vm);
-        let place = lane.map(|lane| (lane.program, lane.cycles()));
-        place
-            .map(|(program, cycles)| self.time.replay.loaded().until(vm, program, cycles))
-            .unwrap_or_default()
+        let Some(lane) = self.time.replay.lanes.get(&vm) else { return Vec::new() };
+        self.time.replay.calls.loaded.until(vm, lane.program, lane.cycles())
     }
 
     /// The number of the program that a VM runs among all loaded ones.
@@ -396,19 +324,11 @@ impl Debuggee {
 
     fn met(&mut self, hit: Hit) -> Stop {
         match hit.met {
-            Met::Breakpoint(address) => Stop::Breakpoint { address },
-            Met::Watch(watch) => Stop::Watch(watch),
-            Met::Call(number) => Stop::Call(number),
-            Met::Out => Stop::Stepped,
-            Met::Program(program) => {
-                self.stops.know(program);
-                Stop::Program
-            }
-            Met::Cycles => {
-                self.stops.cycles = None;
-                Stop::Cycles
-            }
+            Stop::Program(program) => self.stops.know(program),
+            Stop::Cycles => self.stops.cycles = None,
+            _ => {}
         }
+        hit.met
     }
 
     /// Handles the end of the run.
@@ -424,10 +344,25 @@ impl Debuggee {
             }
             Some((Ok(code), _)) => Ok(Stop::Exited(code)),
             Some((Err(error), _)) => {
-                let fault = VmFault::of(&error);
+                let fault = signal_of(&error);
                 Ok(Stop::Failed { error: error.to_string(), fault, again })
             }
             None => Err(DebugError::Diverged("an end that is none".to_owned())),
         }
+    }
+}
+
+/// Linux's signal for the error of a VM.
+fn signal_of(error: &Error) -> Signal {
+    match error {
+        Error::CyclesExceeded | Error::CyclesOverflow => Signal::SIGXCPU,
+        Error::MemOutOfBound
+        | Error::MemOutOfStack
+        | Error::MemPageUnalignedAccess
+        | Error::MemWriteOnExecutablePage
+        | Error::MemWriteOnFreezedPage => Signal::SIGSEGV,
+        Error::InvalidInstruction { .. } | Error::InvalidOp(_) => Signal::SIGILL,
+        Error::InvalidEcall(_) => Signal::SIGSYS,
+        _ => Signal::SIGABRT,
     }
 }

@@ -22,7 +22,7 @@ use gdbstub::{
                 multithread::{MultiThreadBase, MultiThreadResumeOps},
                 reverse_exec::ReplayLogPosition,
             },
-            breakpoints::{BreakpointsOps, WatchKind},
+            breakpoints::BreakpointsOps,
             catch_syscalls::{CatchSyscallPosition, CatchSyscallsOps},
             exec_file::ExecFileOps,
             host_io::HostIoOps,
@@ -38,7 +38,7 @@ use gdbstub_arch::riscv::{Riscv64, reg::RiscvCoreRegs};
 use wire::Buffered;
 pub use wire::Wire;
 
-use super::{Debuggee, Resume, Stop, VmFault, error::DebugError, stops::Access};
+use super::{Debuggee, Resume, Stop, error::DebugError};
 
 /// Maximum malformed packets in a session.
 const MALFORMED_MAX: usize = 1_000;
@@ -268,7 +268,7 @@ impl Session {
     fn stop_reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
         let tid = self.thread_of(&stop);
         let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
-        let is_reported = stop == Stop::Program;
+        let is_reported = matches!(stop, Stop::Program(_));
         let reason = self.reason(stop);
         let vm = vm_of(tid);
         let loaded = self.debuggee.loaded(vm).iter().map(|file| file.address).collect();
@@ -307,14 +307,9 @@ impl Session {
                 }
             }
             Stop::Watch(watch) => {
-                let kind = match watch.access {
-                    Access::Write => WatchKind::Write,
-                    Access::Read => WatchKind::Read,
-                    Access::Any => WatchKind::ReadWrite,
-                };
-                MultiThreadStopReason::Watch { tid, kind, addr: watch.address }
+                MultiThreadStopReason::Watch { tid, kind: watch.access, addr: watch.address }
             }
-            Stop::Program => MultiThreadStopReason::Library(tid),
+            Stop::Program(_) => MultiThreadStopReason::Library(tid),
             Stop::Call(_) if self.by_monitor => signal(Signal::SIGTRAP),
             Stop::Call(number) => MultiThreadStopReason::CatchSyscall {
                 tid: Some(tid),
@@ -323,23 +318,12 @@ impl Session {
             },
             Stop::FailingExit(_) => signal(Signal::SIGABRT),
             Stop::Exited(code) => MultiThreadStopReason::Exited(code.cast_unsigned()),
-            Stop::Failed { fault, again: true, .. } => MultiThreadStopReason::Terminated(signal_of(fault)),
-            Stop::Failed { fault, .. } => signal(signal_of(fault)),
+            Stop::Failed { fault, again: true, .. } => MultiThreadStopReason::Terminated(fault),
+            Stop::Failed { fault, .. } => signal(fault),
             Stop::Beginning => {
                 MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::Begin }
             }
             Stop::Interrupted => signal(Signal::SIGINT),
         }
-    }
-}
-
-/// Linux's signal for the fault.
-fn signal_of(fault: VmFault) -> Signal {
-    match fault {
-        VmFault::Memory => Signal::SIGSEGV,
-        VmFault::Instruction => Signal::SIGILL,
-        VmFault::Call => Signal::SIGSYS,
-        VmFault::Cycles => Signal::SIGXCPU,
-        VmFault::Other => Signal::SIGABRT,
     }
 }

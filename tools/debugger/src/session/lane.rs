@@ -23,27 +23,10 @@ use super::{
     limits::TRACE_CYCLES,
     loaded::{LOAD_AS_CODE, LoadedCode},
     printed::{Calls, calls},
-    stops::{Stops, WatchRange},
+    stops::{Stop, Stops, WatchRange},
     tape::{End, Slice},
     undo::Undo,
 };
-
-/// Why a VM stopped before its bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
-    /// Before an instruction with a breakpoint: at it, or inside of two fused ones.
-    Breakpoint(u64),
-    /// After an access to this memory.
-    Watch(WatchRange),
-    /// Before this system call.
-    Call(u64),
-    /// After the requested cycles of all VMs.
-    Cycles,
-    /// Outside of the addresses to step in.
-    Out,
-    /// A VM with another program resumes; backwards, it was suspended. Or other code was loaded.
-    Program(usize),
-}
 
 /// How far a VM ran.
 #[derive(Debug)]
@@ -51,7 +34,7 @@ pub(crate) enum Went {
     /// To its bound, or to the end of its slice.
     Reached,
     /// To a stop.
-    Met(Met),
+    Met(Stop),
     /// To the failing instruction.
     Failed,
     /// The VM diverged from the recording.
@@ -242,16 +225,16 @@ impl Lane {
         Went::Reached
     }
 
-    fn meets(&self, pc: u64, instruction: Option<Instruction>, stops: &Stops) -> Option<Met> {
+    fn meets(&self, pc: u64, instruction: Option<Instruction>, stops: &Stops) -> Option<Stop> {
         if stops.is_out(pc) {
-            return Some(Met::Out);
+            return Some(Stop::Stepped);
         }
         if let Some(address) = stops.breakpoint(pc, instruction) {
-            return Some(Met::Breakpoint(address));
+            return Some(Stop::Breakpoint { address });
         }
         let number = self.machine.registers()[A7];
         let is_caught = instruction.is_some_and(is_call) && stops.catches(number);
-        is_caught.then_some(Met::Call(number))
+        is_caught.then_some(Stop::Call(number))
     }
 
     /// Executes one instruction; returns the watch that it hits, or that it loaded code.
@@ -260,7 +243,7 @@ impl Lane {
         instruction: Option<Instruction>,
         stops: &Stops,
         is_minded: bool,
-    ) -> Result<Option<Met>, Error> {
+    ) -> Result<Option<Stop>, Error> {
         self.before = self.cycles();
         let registers = self.machine.inner_mut().registers;
         let is_call = instruction.is_some_and(is_call);
@@ -270,19 +253,19 @@ impl Lane {
             let is_loaded =
                 self.machine.registers()[A0] == 0 && self.loaded.record(at, &registers, &self.group);
             let is_reported = is_minded && stops.program.is_some() && !stops.is_back;
-            return Ok((is_loaded && is_reported).then_some(Met::Program(self.program)));
+            return Ok((is_loaded && is_reported).then_some(Stop::Program(self.program)));
         }
         let Some(known) = instruction.filter(|_| is_minded) else {
             return self.stepper.step(&mut self.machine).map(|()| None);
         };
         if !is_call {
-            let hit = stops.hit(known, &registers).map(Met::Watch);
+            let hit = stops.hit(known, &registers).map(Stop::Watch);
             return self.stepper.step(&mut self.machine).map(|()| hit);
         }
         let watched: Vec<_> = stops.written().map(|watch| (*watch, self.bytes_of(watch))).collect();
         self.stepper.step(&mut self.machine)?;
         let hit = watched.into_iter().find(|(watch, old)| self.bytes_of(watch) != *old);
-        Ok(hit.map(|(watch, _)| Met::Watch(watch)))
+        Ok(hit.map(|(watch, _)| Stop::Watch(watch)))
     }
 
     fn bytes_of(&mut self, watch: &WatchRange) -> Option<Bytes> {

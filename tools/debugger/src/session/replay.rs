@@ -7,19 +7,17 @@ use ckb_vm::Error;
 
 use super::{
     error::DebugError,
-    lane::{Lane, Met, Went},
-    loaded::LoadedCode,
+    lane::{Lane, Went},
     printed::Calls,
     record::Recorder,
-    stops::Stops,
+    stops::{Stop, Stops, WatchRange},
     tape::{Begin, End, Moment, Slice},
-    undo::Undo,
 };
 
 /// A stop during a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
-    pub(crate) met: Met,
+    pub(crate) met: Stop,
     /// The moment before the instruction that caused it.
     pub(crate) before: Moment,
 }
@@ -51,7 +49,7 @@ pub(crate) struct Replay {
     pub(crate) recorder: Recorder,
     pub(crate) lanes: BTreeMap<VmId, Lane>,
     pub(crate) slice: usize,
-    calls: Calls,
+    pub(crate) calls: Calls,
 }
 
 impl Replay {
@@ -88,11 +86,6 @@ impl Replay {
         self.lanes.entry(vm).or_insert_with(|| Lane::new(vm, group, calls))
     }
 
-    /// The loaded code.
-    pub(crate) fn loaded(&self) -> &LoadedCode {
-        &self.calls.loaded
-    }
-
     /// Sets the previous cycles of all VMs in the VM that runs.
     pub(crate) fn renew_base(&mut self) {
         if let Some(slice) = self.recorder.tape.slice(self.slice)
@@ -102,18 +95,10 @@ impl Replay {
         }
     }
 
-    /// Undo information of the next instruction, if it can be undone.
-    pub(crate) fn next_undo(&mut self) -> Option<Undo> {
+    /// The VM that runs, if there is one.
+    pub(crate) fn lane_mut(&mut self) -> Option<&mut Lane> {
         let vm = self.vm();
-        self.lanes.get_mut(&vm)?.next_undo()
-    }
-
-    /// Undoes the last instruction of the VM that runs.
-    pub(crate) fn undo(&mut self, undo: &Undo) {
-        let vm = self.vm();
-        if let Some(lane) = self.lanes.get_mut(&vm) {
-            lane.undo(undo);
-        }
+        self.lanes.get_mut(&vm)
     }
 
     /// The last slice of `vm` before now: its number, its first cycles, and the cycles at its end or now.
@@ -142,7 +127,7 @@ impl Replay {
     }
 
     /// Enters the slice with this number, if it exists; returns a stop caused by that.
-    fn enter(&mut self, index: usize, stops: &Stops) -> Result<Option<Option<Met>>, DebugError> {
+    fn enter(&mut self, index: usize, stops: &Stops) -> Result<Option<Option<Stop>>, DebugError> {
         let Some(slice) = self.slice_at(index)? else { return Ok(None) };
         let lane = match &slice.begin {
             Begin::Program(image, program) => {
@@ -161,13 +146,13 @@ impl Replay {
         };
         lane.begin(&slice, changes).map_err(lost)?;
         self.slice = index;
-        let meets = |watch: &&_| {
+        let meets = |watch: &&WatchRange| {
             let (changes, _) = changes.unwrap_or_default();
-            changes.iter().any(|(address, bytes)| meets(watch, *address, bytes.len()))
+            changes.iter().any(|(address, bytes)| watch.meets(*address, bytes.len() as u64))
         };
         let program = lane.program;
-        let program = (!stops.is_back && !stops.knows(program)).then_some(Met::Program(program));
-        Ok(Some(program.or_else(|| stops.written().find(meets).copied().map(Met::Watch))))
+        let program = (!stops.is_back && !stops.knows(program)).then_some(Stop::Program(program));
+        Ok(Some(program.or_else(|| stops.written().find(meets).copied().map(Stop::Watch))))
     }
 
     /// Runs to `bound`, the end, or a stop.
@@ -184,7 +169,7 @@ impl Replay {
                 stops.cycles.filter(|_| is_minded).map(|cycles| cycles.saturating_sub(slice.base));
             let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(Reached::End) };
             if by_cycles.is_some_and(|cycles| lane.cycles() >= cycles && !first) {
-                return Ok(Reached::Hit(self.hit(Met::Cycles)));
+                return Ok(Reached::Hit(self.hit(Stop::Cycles)));
             }
             let went = lane.run(
                 by_cycles.unwrap_or(to).max(lane.cycles() + 1).min(to),
@@ -210,10 +195,10 @@ impl Replay {
     }
 
     /// A stop of the VM that runs.
-    fn hit(&self, met: Met) -> Hit {
+    fn hit(&self, met: Stop) -> Hit {
         let now = self.now();
         let before = match met {
-            Met::Watch(_) => Moment { cycles: self.lane().map_or(0, |lane| lane.before), ..now },
+            Stop::Watch(_) => Moment { cycles: self.lane().map_or(0, |lane| lane.before), ..now },
             _ => now,
         };
         Hit { met, before }
@@ -240,17 +225,13 @@ impl Replay {
         let Some(mut met) = self.enter(self.slice + 1, stops)? else { return Ok(None) };
         let is_known = self.lane().is_some_and(|lane| stops.knows(lane.program));
         if stops.is_back && is_known && !stops.knows(left) {
-            met = met.or(Some(Met::Program(left)));
+            met = met.or(Some(Stop::Program(left)));
         }
         if matches!(slice.end, End::Exit(_)) {
             self.lanes.remove(&slice.vm);
         }
         Ok(Some(met.map(|met| Hit { met, before })))
     }
-}
-
-fn meets(watch: &super::stops::WatchRange, address: u64, bytes: usize) -> bool {
-    watch.meets(address, bytes as u64)
 }
 
 fn lost(error: Error) -> DebugError {

@@ -5,10 +5,10 @@ use ckb_script::types::VmId;
 use super::{
     error::DebugError,
     history::History,
-    lane::Met,
+    lane::Lane,
     limits::NEAR_CYCLES,
     replay::{Hit, Mind, Reached, Replay},
-    stops::Stops,
+    stops::{Stop, Stops},
     tape::Moment,
 };
 
@@ -60,7 +60,7 @@ impl Timeline {
             while let Reached::Hit(hit) = replay.run(end, &stops, mind)? {
                 let is_here = hit.before == replay.now();
                 // Another stop may have the same moment as the suspension of a program.
-                let is_known = matches!(hit.met, Met::Program(_))
+                let is_known = matches!(hit.met, Stop::Program(_))
                     && last.as_ref().is_some_and(|last: &Hit| last.before == hit.before);
                 if hit.before < end && !is_known {
                     last = Some(hit);
@@ -96,7 +96,7 @@ impl Timeline {
             while replay.now() < end && replay.now().slice == slice {
                 let now = replay.now();
                 last = Some(now);
-                let undo = replay.next_undo();
+                let undo = replay.lane_mut().and_then(Lane::next_undo);
                 let next = Moment { cycles: now.cycles + 1, ..now };
                 let is_done = matches!(replay.run(next, stops, Mind::Nothing)?, Reached::Bound);
                 let is_here = is_done && replay.now().slice == slice;
@@ -118,6 +118,6 @@ impl Timeline {
     /// Undoes the last instruction, if it was recorded.
     fn undo(&mut self) -> bool {
         let found = self.history.undos.take(self.replay.now());
-        found.inspect(|undo| self.replay.undo(undo)).is_some()
+        self.replay.lane_mut().zip(found).map(|(lane, undo)| lane.undo(&undo)).is_some()
     }
 }

@@ -3,31 +3,20 @@
 use std::{collections::BTreeSet, ops::Range};
 
 use antares_vm::{Touch, touched};
-use ckb_vm::ckb_vm_definitions::instructions::Instruction;
-use ckb_vm::instructions::instruction_length;
+use ckb_vm::{ckb_vm_definitions::instructions::Instruction, instructions::instruction_length};
+use gdbstub::{common::Signal, target::ext::breakpoints::WatchKind};
 
 use super::limits::PROGRAM_CHANGES_MAX;
 
-/// A kind of memory access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
-    /// Writes.
-    Write,
-    /// Reads.
-    Read,
-    /// Both.
-    Any,
-}
-
 /// A watched memory range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchRange {
     /// First byte.
     pub address: u64,
     /// Number of bytes.
     pub bytes: u64,
     /// The watched accesses.
-    pub access: Access,
+    pub access: WatchKind,
 }
 
 impl WatchRange {
@@ -38,11 +27,48 @@ impl WatchRange {
     /// Whether it watches this kind of access, wherever it is.
     fn wants(&self, touch: &Touch) -> bool {
         match self.access {
-            Access::Write => touch.writes,
-            Access::Read => touch.reads,
-            Access::Any => true,
+            WatchKind::Write => touch.writes,
+            WatchKind::Read => touch.reads,
+            WatchKind::ReadWrite => true,
         }
     }
+}
+
+/// Why the script stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The step is complete; or the VM is outside of the addresses to step in.
+    Stepped,
+    /// A breakpoint here, or inside of two fused instructions.
+    Breakpoint {
+        /// Its address.
+        address: u64,
+    },
+    /// Memory was accessed; backwards, the access comes next.
+    Watch(WatchRange),
+    /// A system call is next.
+    Call(u64),
+    /// A VM with another program resumes; backwards, it was suspended. Or other code was loaded.
+    Program(usize),
+    /// The requested cycles were spent.
+    Cycles,
+    /// A nonzero exit is next.
+    FailingExit(i8),
+    /// The script has exited.
+    Exited(i8),
+    /// The VM failed.
+    Failed {
+        /// The error.
+        error: String,
+        /// Linux's signal for it.
+        fault: Signal,
+        /// Whether the error was reported before.
+        again: bool,
+    },
+    /// The beginning of the run.
+    Beginning,
+    /// The caller interrupted.
+    Interrupted,
 }
 
 /// The system calls to stop at.
@@ -62,16 +88,17 @@ pub enum Caught {
 pub struct Stops {
     breakpoints: BTreeSet<u64>,
     watches: Vec<WatchRange>,
-    caught: Caught,
-    /// Stop before the first instruction after this many cycles of all VMs.
-    pub(crate) cycles: Option<u64>,
+    /// Stop before these system calls.
+    pub caught: Caught,
+    /// Stop once, before the first instruction after this many cycles of all VMs.
+    pub cycles: Option<u64>,
     /// Stop at an instruction outside of this range.
     within: Option<Range<u64>>,
     /// The program whose symbols the debugger has; if present, stop at others.
     pub(crate) program: Option<usize>,
     /// Programs that caused stops, and the number of such stops since the last other one.
     seen: BTreeSet<usize>,
-    changes: u32,
+    pub(crate) changes: u32,
     /// Whether the run is part of a backward run, whose last stop counts.
     pub(crate) is_back: bool,
     /// Changes whenever code must be decoded again.
@@ -91,11 +118,6 @@ impl Stops {
         self.breakpoints.remove(&address)
     }
 
-    /// Stops once, before the first instruction after this many cycles of all VMs.
-    pub fn stop_at_cycles(&mut self, cycles: u64) {
-        self.cycles = Some(cycles);
-    }
-
     /// Watches memory, in any VM.
     pub fn add_watch(&mut self, watch: WatchRange) {
         self.watches.push(watch);
@@ -107,11 +129,6 @@ impl Stops {
         self.generation += 1;
         let found = self.watches.iter().position(|known| known == watch);
         found.map(|index| self.watches.swap_remove(index)).is_some()
-    }
-
-    /// Stops before these system calls.
-    pub fn catch(&mut self, caught: Caught) {
-        self.caught = caught;
     }
 
     /// The same stops for a backward run, without the cycle limit.
@@ -130,11 +147,6 @@ impl Stops {
         self.program = Some(program);
         self.seen.insert(program);
         self.changes += 1;
-    }
-
-    /// Resets the count of stops at programs, after another stop.
-    pub(crate) fn forget_changes(&mut self) {
-        self.changes = 0;
     }
 
     /// Whether this program causes no stop.
@@ -178,7 +190,7 @@ impl Stops {
 
     /// Watches for writes, which system calls may hit, too.
     pub(crate) fn written(&self) -> impl Iterator<Item = &WatchRange> {
-        self.watches.iter().filter(|watch| watch.access != Access::Read)
+        self.watches.iter().filter(|watch| watch.access != WatchKind::Read)
     }
 
     pub(crate) fn catches(&self, number: u64) -> bool {

@@ -27,7 +27,7 @@ impl MonitorCmd for Session {
             (Some("cycles"), None) => outputln!(out, "{}", self.debuggee.cycles()),
             (Some("break-at-cycles"), Some(cycles)) => match cycles.parse::<u64>() {
                 Ok(cycles) if cycles > self.debuggee.cycles() => {
-                    self.debuggee.stops.stop_at_cycles(cycles);
+                    self.debuggee.stops.cycles = Some(cycles);
                     outputln!(out, "the next continue stops behind {cycles} cycles, if it gets there");
                 }
                 Ok(_) => outputln!(out, "that is behind us: {} cycles so far", self.debuggee.cycles()),
@@ -68,19 +68,19 @@ impl Session {
             match word.parse().ok().or_else(named) {
                 Some(number) => drop(numbers.insert(number)),
                 None if word == "all" => {
-                    self.debuggee.stops.catch(Caught::All);
+                    self.debuggee.stops.caught = Caught::All;
                     self.by_monitor = true;
                     return "stops before every system call".to_owned();
                 }
                 None if word == "none" => {
-                    self.debuggee.stops.catch(Caught::None);
+                    self.debuggee.stops.caught = Caught::None;
                     return "stops before no system call".to_owned();
                 }
                 None => return format!("there is no system call {word}"),
             }
         }
         let names: Vec<_> = numbers.iter().map(|number| call_name(*number)).collect();
-        self.debuggee.stops.catch(Caught::Numbers(numbers));
+        self.debuggee.stops.caught = Caught::Numbers(numbers);
         self.by_monitor = true;
         format!("stops before {}", names.join(", "))
     }

@@ -12,7 +12,7 @@ use gdbstub::target::{
 };
 
 use super::Session;
-use crate::session::{Access, Caught, WatchRange};
+use crate::session::{Caught, WatchRange};
 
 impl Breakpoints for Session {
     fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
@@ -51,7 +51,7 @@ impl HwBreakpoint for Session {
 
 impl HwWatchpoint for Session {
     fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
-        self.debuggee.stops.add_watch(WatchRange { address, bytes, access: access(kind) });
+        self.debuggee.stops.add_watch(WatchRange { address, bytes, access: kind });
         Ok(true)
     }
 
@@ -61,28 +61,19 @@ impl HwWatchpoint for Session {
         bytes: u64,
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
-        Ok(self.debuggee.stops.remove_watch(&WatchRange { address, bytes, access: access(kind) }))
-    }
-}
-
-fn access(kind: WatchKind) -> Access {
-    match kind {
-        WatchKind::Write => Access::Write,
-        WatchKind::Read => Access::Read,
-        WatchKind::ReadWrite => Access::Any,
+        Ok(self.debuggee.stops.remove_watch(&WatchRange { address, bytes, access: kind }))
     }
 }
 
 impl CatchSyscalls for Session {
     fn enable_catch_syscalls(&mut self, filter: Option<SyscallNumbers<'_, u64>>) -> TargetResult<(), Self> {
-        let caught = filter.map_or(Caught::All, |numbers| Caught::Numbers(numbers.collect()));
-        self.debuggee.stops.catch(caught);
+        self.debuggee.stops.caught = filter.map_or(Caught::All, |numbers| Caught::Numbers(numbers.collect()));
         self.by_monitor = false;
         Ok(())
     }
 
     fn disable_catch_syscalls(&mut self) -> TargetResult<(), Self> {
-        self.debuggee.stops.catch(Caught::None);
+        self.debuggee.stops.caught = Caught::None;
         Ok(())
     }
 }
