@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     engine::Engine,
     programs::{OPTIONS, Program},
+    report::geomean,
     twin,
 };
 
@@ -37,11 +38,11 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
         folder().display()
     );
     fs::create_dir_all(folder())?;
-    let mut logarithms = 0.0;
+    let mut ratios = Vec::new();
     for program in programs {
         let counts = count(program).with_context(|| program.name)?;
         let ratio = counts.engine as f64 / counts.gcc as f64;
-        logarithms += ratio.ln();
+        ratios.push(ratio);
         println!(
             "{:<16} /gcc {ratio:.4}  /clang {:.4}   ours {}, gcc {}, clang {}",
             program.name,
@@ -51,8 +52,7 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
             counts.clang
         );
     }
-    let geomean = (logarithms / programs.len().max(1) as f64).exp();
-    println!("geometric mean of the ratios to gcc -O3: {geomean:.4}");
+    println!("geometric mean of the ratios to gcc -O3: {:.4}", geomean(ratios.into_iter()));
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use std::env;
 
 use anyhow::{Result, bail};
 
-use crate::{measure::measure, programs::PROGRAMS, report::Report};
+use crate::{measure::measure, programs::PROGRAMS, service::Results};
 
 /// Names of benchmarks other than programs.
 const CORPUS: &str = "corpus";
@@ -41,31 +41,26 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     if !peers::are_built() {
         println!("without qemu, Wasmtime and PolkaVM: the package tools/bench/peers is not built");
     }
-    let mut report = Report::default();
-    for program in &PROGRAMS {
-        if is_wanted(program.name) {
-            let row = measure(program, rounds)?;
-            println!("{row}");
-            report.programs.push(row);
-        }
+    let mut rows = Vec::new();
+    for program in PROGRAMS.iter().filter(|program| is_wanted(program.name)) {
+        let row = measure(program, rounds)?;
+        println!("{row}");
+        rows.push(row);
     }
-    report.finish()?;
-    Ok(())
+    report::finish(&rows)
 }
 
 /// Runs measurements that are only selected by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
-    // This benchmark uses all processors, so it cannot run concurrently with others.
-    if is_named(SERVICE_TRANSACTIONS) {
-        service::measure_transactions(is_quick)?;
-    }
-    if is_named(TRANSACTIONS_ELSEWHERE) {
-        service::measure_elsewhere(is_quick)?;
-    }
-    if is_named(SERVICE) {
-        service::measure(is_quick)?;
-    }
-    Ok(())
+    let rounds = if is_quick { 1 } else { 5 };
+    // These benchmarks use all processors, so they cannot run concurrently with others.
+    let named: [(_, fn(usize, &mut Results) -> Result<()>); 3] = [
+        (SERVICE_TRANSACTIONS, service::measure_transactions),
+        (TRANSACTIONS_ELSEWHERE, service::measure_elsewhere),
+        (SERVICE, service::measure),
+    ];
+    let mut named = named.iter().filter(|(name, _)| is_named(name));
+    named.try_for_each(|(_, measure)| measure(rounds, &mut Results::default()))
 }
 
 fn main() -> Result<()> {

@@ -1,7 +1,8 @@
 //! Tables and JSON files of results.
 
-use std::{env, fmt, fs, path::PathBuf};
+use std::{fmt, fs};
 
+use antares_tests::crates::target_folder;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
@@ -116,38 +117,26 @@ const COMPILE_S_MAX: f64 = 2.0;
 /// Below this size, the fixed part of every library dominates.
 const SMALL_BYTES: u64 = 20_000;
 
-#[derive(Default)]
-pub(crate) struct Report {
-    pub(crate) programs: Vec<Row>,
+/// Prints the mean and the missed targets, and writes the files.
+pub(crate) fn finish(programs: &[Row]) -> Result<()> {
+    let geomean = geomean(programs.iter().map(|row| row.gcc.median));
+    println!("geometric mean of the ratios to gcc -O3: {geomean:.3}");
+    if geomean > GEOMEAN_MAX {
+        println!("not reached: mean {geomean:.3} > {GEOMEAN_MAX}");
+    }
+    for gap in programs.iter().flat_map(Row::gaps) {
+        println!("not reached: {gap}");
+    }
+    write("engine.json", &programs)
 }
 
-impl Report {
-    /// Prints the mean and the missed targets, and writes the files.
-    pub(crate) fn finish(&self) -> Result<()> {
-        let geomean = self.geomean();
-        println!("geometric mean of the ratios to gcc -O3: {geomean:.3}");
-        if geomean > GEOMEAN_MAX {
-            println!("not reached: mean {geomean:.3} > {GEOMEAN_MAX}");
-        }
-        for gap in self.programs.iter().flat_map(Row::gaps) {
-            println!("not reached: {gap}");
-        }
-        write("engine.json", &self.programs)
-    }
-
-    fn geomean(&self) -> f64 {
-        let logarithms: f64 = self.programs.iter().map(|row| row.gcc.median.ln()).sum();
-        (logarithms / self.programs.len().max(1) as f64).exp()
-    }
-}
-
-pub(crate) fn folder() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    target.join("bench")
+pub(crate) fn geomean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = ratios.len().max(1) as f64;
+    (ratios.map(f64::ln).sum::<f64>() / count).exp()
 }
 
 pub(crate) fn write(name: &str, results: &impl Serialize) -> Result<()> {
-    let folder = folder();
+    let folder = target_folder().join("bench");
     fs::create_dir_all(&folder)?;
     let path = folder.join(name);
     fs::write(&path, serde_json::to_string_pretty(results)?)

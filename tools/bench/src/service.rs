@@ -26,7 +26,7 @@ struct Measured {
 }
 
 #[derive(Default)]
-struct Results(Vec<Measured>);
+pub(crate) struct Results(Vec<Measured>);
 
 /// A limit of a value.
 enum Target {
@@ -109,33 +109,23 @@ impl Results {
     }
 }
 
-/// Measures transactions by the command line and by the crate `antares` in this process; fewer rounds if
-/// `is_quick`.
-pub(crate) fn measure_elsewhere(is_quick: bool) -> Result<()> {
-    elsewhere(if is_quick { 1 } else { 5 }, &mut Results::default())
-}
-
-fn elsewhere(rounds: usize, results: &mut Results) -> Result<()> {
+/// Measures transactions by the command line and by the crate `antares` in this process.
+pub(crate) fn measure_elsewhere(rounds: usize, results: &mut Results) -> Result<()> {
     facade::measure(Duration::from_millis(600 * rounds as u64), results)?;
     command::measure(rounds, results)
 }
 
-/// Measures transactions alone; fewer rounds if `is_quick`.
-pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
-    let rounds = if is_quick { 1 } else { 5 };
-    let mut results = Results::default();
-    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
-    elsewhere(rounds, &mut results)
+/// Measures transactions alone.
+pub(crate) fn measure_transactions(rounds: usize, results: &mut Results) -> Result<()> {
+    transactions::measure(Duration::from_millis(600 * rounds as u64), results)?;
+    measure_elsewhere(rounds, results)
 }
 
-/// Measures everything; fewer rounds if `is_quick`.
-pub(crate) fn measure(is_quick: bool) -> Result<()> {
-    let mut results = Results::default();
-    let rounds = if is_quick { 1 } else { 5 };
-    pool::measure(rounds, &mut results)?;
-    grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
-    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
-    elsewhere(rounds, &mut results)?;
+/// Measures everything.
+pub(crate) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
+    pool::measure(rounds, results)?;
+    grpc::measure(Duration::from_millis(400 * rounds as u64), results)?;
+    measure_transactions(rounds, results)?;
     println!();
     results.print_targets();
     report::write("service.json", &results.0)

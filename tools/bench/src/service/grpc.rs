@@ -14,7 +14,7 @@ use super::{Results, scripts::Script, server::Server};
 const CLIENTS: [usize; 6] = [1, 2, 4, 16, 64, 256];
 /// Maximum connections that they share.
 const CONNECTIONS_MAX: usize = 4;
-pub(super) const BATCH: usize = 64;
+const BATCH: usize = 64;
 /// Minimum warm-up before the first measured call: the full compile follows the baseline.
 pub(super) const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -117,12 +117,12 @@ pub(super) async fn many(
     Ok((times.len() as f64, times, started.elapsed().as_secs_f64()))
 }
 
-pub(super) fn unary(source: Source) -> v1::ExecuteRequest {
+fn unary(source: Source) -> v1::ExecuteRequest {
     let script = v1::Script { source: Some(source), ..v1::Script::default() };
     v1::ExecuteRequest { script: Some(script), ..v1::ExecuteRequest::default() }
 }
 
-pub(super) fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
+fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
     v1::ExecuteBatchRequest {
         script: call.script.clone(),
         inputs: vec![v1::Input::default(); BATCH],
@@ -131,7 +131,7 @@ pub(super) fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
 }
 
 /// Checks that a run exited with code 0.
-pub(super) fn check(answer: &v1::ExecuteResponse) -> Result<()> {
+fn check(answer: &v1::ExecuteResponse) -> Result<()> {
     ensure!(answer.verdict.as_ref().is_some_and(|verdict| verdict.exit_code == Some(0)), "{answer:?}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use antares_pool::Sealed;
 use antares_tests::{
-    elf::{Elf, Segment},
+    elf::{Segment, code, file},
     guests, native,
 };
 use anyhow::{Context, Result};
@@ -60,10 +60,7 @@ impl Script {
     }
 }
 
-/// Builds an RV64 executable of `code`.
-fn elf(code: &[u32]) -> Vec<u8> {
-    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let memory_bytes = bytes.len() as u64;
-    let segment = Segment { address: ENTRY, flags: 5, bytes, memory_bytes };
-    Elf { entry: ENTRY, segments: vec![segment], symbols: None }.to_bytes()
+/// Builds an RV64 executable of `words`.
+fn elf(words: &[u32]) -> Vec<u8> {
+    file(ENTRY, vec![Segment::whole(ENTRY, 5, code(words))])
 }
