@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde::Deserialize;
 use syn::{Attribute, spanned::Spanned as _, visit::Visit};
 
@@ -42,6 +41,13 @@ impl Budgets {
     }
 }
 
+/// A budget, and how much of it is used.
+struct Use<'b> {
+    name: &'b str,
+    have: usize,
+    limit: usize,
+}
+
 /// Compares the tree with the table.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.get(TABLE) else { return Vec::new() };
@@ -49,12 +55,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         Ok(budgets) => budgets,
         Err(error) => return vec![Finding::of_file(TABLE, error.to_string())],
     };
-    let (code, tests) = count(tree, &budgets);
-    let floors = budgets.code.iter().map(|(floor, base)| (floor.as_str(), *base, code[floor.as_str()]));
-    let rest = [("test_lines", budgets.test_lines, tests), ("words", budgets.words, words(tree))];
-    let over = floors.chain(rest).filter_map(|(name, base, have)| {
-        let limit = budgets.limit(name, base);
-        (have > limit).then(|| Finding::of_file(TABLE, format!("{name}: {have}, the budget is {limit}")))
+    let (floors, rest) = uses(tree, &budgets);
+    let over = floors.into_iter().chain(rest).filter(|used| used.have > used.limit);
+    let over = over.map(|Use { name, have, limit }| {
+        Finding::of_file(TABLE, format!("{name}: {have}, the budget is {limit}"))
     });
     let empty = budgets.raise.iter().filter(|raise| raise.gives.split_whitespace().count() < 4);
     let empty = empty.map(|raise| {
@@ -68,18 +72,22 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 /// Prints the lines of each floor, and the words of all pages.
 pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     let budgets: Budgets = toml::from_str(tree.get(TABLE).unwrap_or_default())?;
-    let (code, tests) = count(tree, &budgets);
-    for (floor, base) in &budgets.code {
-        eprintln!("{floor:<24}{:>8} of {}", code[floor.as_str()], budgets.limit(floor, *base));
-    }
-    eprintln!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
-    eprintln!("{:<24}{tests:>8} of {}", "test_lines", budgets.limit("test_lines", budgets.test_lines));
-    eprintln!("{:<24}{:>8} of {}", "words", words(tree), budgets.limit("words", budgets.words));
+    let (floors, rest) = uses(tree, &budgets);
+    let print = |Use { name, have, limit }: &Use<'_>| eprintln!("{name:<24}{have:>8} of {limit}");
+    floors.iter().for_each(print);
+    eprintln!("{:<24}{:>8}", "all code", floors.iter().map(|floor| floor.have).sum::<usize>());
+    rest.iter().for_each(print);
     Ok(())
 }
 
-fn words(tree: &Tree) -> usize {
-    tree.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum()
+/// The budgets of the floors, and the others.
+fn uses<'b>(tree: &Tree, budgets: &'b Budgets) -> (Vec<Use<'b>>, [Use<'b>; 2]) {
+    let (code, tests) = count(tree, budgets);
+    let of = |name: &'b str, base, have| Use { name, have, limit: budgets.limit(name, base) };
+    let floors = budgets.code.iter().map(|(floor, base)| of(floor, *base, code[floor.as_str()]));
+    let words = tree.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
+    let rest = [of("test_lines", budgets.test_lines, tests), of("words", budgets.words, words)];
+    (floors.collect(), rest)
 }
 
 /// Counts the lines of code of each floor, and the lines of test code of all floors.
@@ -101,7 +109,7 @@ fn floor_of<'b>(path: &str, budgets: &'b Budgets) -> Option<&'b str> {
     floors.filter(|floor| path.starts_with(&format!("{floor}/"))).max_by_key(|floor| floor.len())
 }
 
-/// Lines with a token other than a comment.
+/// Lines that are neither blank nor comments.
 #[derive(Debug, PartialEq, Eq)]
 struct Lines {
     code: usize,
@@ -110,11 +118,11 @@ struct Lines {
 
 impl Lines {
     fn of(text: &str) -> Self {
-        let mut lines = BTreeSet::new();
-        collect(text.parse().unwrap_or_default(), &mut lines);
         let is_code = without_tests(text);
-        let code = lines.iter().filter(|line| is_code(**line)).count();
-        Self { code, tests: lines.len() - code }
+        let lines = (1..).zip(text.lines().map(str::trim_start));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//"));
+        let (code, tests): (Vec<_>, Vec<_>) = lines.partition(|(number, _)| is_code(*number));
+        Self { code: code.len(), tests: tests.len() }
     }
 }
 
@@ -160,37 +168,6 @@ impl<'ast> Visit<'ast> for Tests {
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.record(&item.attrs, item.span());
     }
-}
-
-/// Collects the lines of all tokens except doc comments.
-fn collect(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        let is_hash = matches!(&token, TokenTree::Punct(punct) if matches!(punct.as_char(), '#' | '!'));
-        if is_hash && matches!(tokens.peek(), Some(TokenTree::Group(group)) if is_doc(group)) {
-            tokens.next();
-            continue;
-        }
-        match token {
-            TokenTree::Group(group) => {
-                lines.extend([group.span_open().start().line, group.span_close().start().line]);
-                collect(group.stream(), lines);
-            }
-            // `#!` of an inner doc comment, with its bracket next.
-            TokenTree::Punct(punct) if punct.as_char() == '#' && is_inner_doc(tokens.clone()) => {}
-            other => lines.extend(other.span().start().line..=other.span().end().line),
-        }
-    }
-}
-
-fn is_doc(group: &proc_macro2::Group) -> bool {
-    let first = group.stream().into_iter().next();
-    group.delimiter() == Delimiter::Bracket && matches!(first, Some(TokenTree::Ident(name)) if name == "doc")
-}
-
-fn is_inner_doc(mut rest: impl Iterator<Item = TokenTree>) -> bool {
-    matches!(rest.next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!')
-        && matches!(rest.next(), Some(TokenTree::Group(group)) if is_doc(&group))
 }
 
 #[cfg(test)]

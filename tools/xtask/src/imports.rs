@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use syn::UseTree;
+
 /// Import graph of a crate's files.
 pub(crate) struct Imports<'a> {
     edges: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -129,31 +131,18 @@ fn paths(text: &str, is_root: bool) -> Vec<String> {
 
 /// The paths in a `use` tree: `a::{b, c::d as e}` yields `a::b` and `a::c::d`.
 fn leaves(tree: &str) -> Vec<String> {
-    let tree = tree.trim();
-    let Some((head, group)) = tree.split_once('{') else {
-        let path = tree.split(" as ").next().unwrap_or(tree).trim();
-        return vec![path.to_owned()];
-    };
-    let group = group.rsplit_once('}').map_or(group, |(inner, _)| inner);
-    let mut found = Vec::new();
-    let (mut depth, mut start) = (0, 0);
-    for (at, c) in group.char_indices().chain([(group.len(), ',')]) {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                let part = group[start..at].trim();
-                if !part.is_empty() {
-                    let own =
-                        |path: String| format!("{}{path}", head.trim()).trim_end_matches("::self").to_owned();
-                    found.extend(leaves(part).into_iter().map(own));
-                }
-                start = at + 1;
-            }
-            _ => {}
-        }
+    syn::parse_str(tree).map_or_else(|_| Vec::new(), |tree| leaves_below("", &tree))
+}
+
+fn leaves_below(head: &str, tree: &UseTree) -> Vec<String> {
+    let leaf = |name: &syn::Ident| vec![format!("{head}{name}").trim_end_matches("::self").to_owned()];
+    match tree {
+        UseTree::Path(path) => leaves_below(&format!("{head}{}::", path.ident), &path.tree),
+        UseTree::Name(name) => leaf(&name.ident),
+        UseTree::Rename(renamed) => leaf(&renamed.ident),
+        UseTree::Group(group) => group.items.iter().flat_map(|item| leaves_below(head, item)).collect(),
+        UseTree::Glob(_) => vec![format!("{head}*")],
     }
-    found
 }
 
 #[cfg(test)]
