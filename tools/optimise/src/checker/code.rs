@@ -1,7 +1,7 @@
 //! The changeable functions of a linked file, in pieces that control enters only at their start.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::OccupiedEntry},
     ops::Range,
 };
 
@@ -372,11 +372,10 @@ impl Function {
     fn new(symbol: Symbol, row: &Row, entered: &BTreeSet<u64>) -> Self {
         let Symbol { start, end, name } = symbol;
         let mut pieces: BTreeMap<u64, Piece> = BTreeMap::new();
-        let mut last: Option<Piece> = None;
         for &(pc, instruction) in row {
             let exit = exit(start..end, pc, &instruction);
             let next = pc + u64::from(instruction.length);
-            match &mut last {
+            match pieces.last_entry().map(OccupiedEntry::into_mut) {
                 Some(piece)
                     if piece.may_change()
                         && exit == piece.exit
@@ -386,13 +385,9 @@ impl Function {
                     piece.row.push((pc, instruction));
                     piece.end = next;
                 }
-                _ => {
-                    pieces.extend(last.take().map(|piece| (piece.start(), piece)));
-                    last = Some(Piece { row: vec![(pc, instruction)], end: next, exit });
-                }
+                _ => drop(pieces.insert(pc, Piece { row: vec![(pc, instruction)], end: next, exit })),
             }
         }
-        pieces.extend(last.take().map(|piece| (piece.start(), piece)));
         let mut function = Self { name, start, end, pieces };
         let reached = function.reached();
         function.pieces.retain(|pc, _| reached.contains(pc));

@@ -15,7 +15,7 @@ use object::{
 
 use super::{
     code::{Code, Exit, Function, Piece, Row},
-    cycles::Cycles,
+    cycles::Straight,
     difference::{Difference, Why},
     linked::Linked,
     state::differing_after,
@@ -105,16 +105,15 @@ impl LinkedScript {
     /// at its start, and a function also from the code before it.
     fn dearer(&self, old: &Image, new: &Image, changed: &BTreeSet<u64>) -> Vec<Difference> {
         let version = old.options.vm_version;
-        let mut cycles = [old, new].map(|image| Cycles::new(Decoder::new(image)));
+        let mut decoders = [old, new].map(Decoder::new);
         let mut found = Vec::new();
         let pieces = self.changed_functions(changed).flat_map(|function| function.pieces.keys().copied());
         for at in pieces.chain(self.code.positions_before()) {
-            let [old, new] = cycles.each_mut().map(|cycles| cycles.from(at));
+            let [old, new] = decoders.each_mut().map(|decoder| Straight::at(decoder, at));
             // Ignore locations that the old script does not execute.
-            let Some(old_cycles) = old else { continue };
-            if new.is_none_or(|new_cycles| new_cycles > old_cycles) {
-                let end = cycles[0].end(at);
-                found.push(Difference { at: at..end, why: Why::Cycles(version) });
+            let Some(old_cycles) = old.cycles else { continue };
+            if new.cycles.is_none_or(|new_cycles| new_cycles > old_cycles) {
+                found.push(Difference { at: at..old.end, why: Why::Cycles(version) });
             }
         }
         found
