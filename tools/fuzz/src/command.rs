@@ -58,8 +58,8 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(args)?;
     let folder = Folder::open(&args.output, &target)?;
     let job = target.job(args, folder.seeds()?)?;
-    let mut session = Session::start(args, &job)?;
-    session.lead(args, &target, &folder)?;
+    let mut session = Session::start(args, &job, &folder)?;
+    session.lead()?;
     let report = session.report();
     let text = match args.json {
         true => serde_json::to_string(&report).unwrap_or_default() + "\n",
@@ -79,7 +79,9 @@ enum Heard {
 }
 
 /// The running processes.
-struct Session {
+struct Session<'a> {
+    args: &'a FuzzArgs,
+    folder: &'a Folder<'a>,
     processes: Vec<Process>,
     heard: mpsc::Receiver<(usize, Heard)>,
     began: Instant,
@@ -95,8 +97,8 @@ struct Process {
     is_over: bool,
 }
 
-impl Session {
-    fn start(args: &FuzzArgs, job: &FuzzJob) -> Result<Self, Failure> {
+impl<'a> Session<'a> {
+    fn start(args: &'a FuzzArgs, job: &FuzzJob, folder: &'a Folder<'a>) -> Result<Self, Failure> {
         let program = env::current_exe().context("no path of this program").map_err(Failure::Service)?;
         let (sender, heard) = mpsc::channel();
         let interrupted = sender.clone();
@@ -119,6 +121,8 @@ impl Session {
         }
         let now = Instant::now();
         Ok(Self {
+            args,
+            folder,
             processes,
             heard,
             began: now,
@@ -130,14 +134,14 @@ impl Session {
     }
 
     /// Runs until all processes end, the time is over, or the user interrupts. A second Ctrl-C does not wait.
-    fn lead(&mut self, args: &FuzzArgs, target: &Target, folder: &Folder) -> Result<(), Failure> {
-        let mut end = args.time.map(|seconds| self.began + Duration::from_secs(seconds));
+    fn lead(&mut self) -> Result<(), Failure> {
+        let mut end = self.args.time.map(|seconds| self.began + Duration::from_secs(seconds));
         while self.processes.iter().any(|process| !process.is_over) {
             let now = Instant::now();
             let next = [end, Some(self.last_reported + PROGRESS)].into_iter().flatten().min();
             let wait = next.map_or(PROGRESS, |next| next.saturating_duration_since(now));
             match self.heard.recv_timeout(wait) {
-                Ok((index, Heard::News(news))) => self.hear(index, news, target, folder)?,
+                Ok((index, Heard::News(news))) => self.hear(index, news)?,
                 Ok((_, Heard::Interrupted)) => end = Some(Instant::now()),
                 Ok((index, Heard::Silence)) if self.processes[index].is_over => {}
                 Ok((_, Heard::Silence)) | Err(RecvTimeoutError::Disconnected) => {
@@ -146,7 +150,7 @@ impl Session {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let is_late = end.is_some_and(|end| Instant::now() >= end);
-            let has_enough = self.findings.len() >= usize::try_from(args.findings).unwrap_or(usize::MAX);
+            let has_enough = self.findings.len() >= usize::try_from(self.args.findings).unwrap_or(usize::MAX);
             if is_late && self.is_stopping {
                 return Err(ours("processes that fuzz do not end"));
             }
@@ -163,13 +167,7 @@ impl Session {
         Ok(())
     }
 
-    fn hear(
-        &mut self,
-        index: usize,
-        news: FuzzNews,
-        target: &Target,
-        folder: &Folder,
-    ) -> Result<(), Failure> {
+    fn hear(&mut self, index: usize, news: FuzzNews) -> Result<(), Failure> {
         match news {
             FuzzNews::Ready(end) if index == 0 => {
                 eprintln!("antares: as it is: {}", output::printable(&end));
@@ -177,7 +175,7 @@ impl Session {
             FuzzNews::Ready(_) => {}
             FuzzNews::Progress(progress) => self.processes[index].progress = progress,
             FuzzNews::StoredFinding(fields) => {
-                if folder.keep(target, &fields)? {
+                if self.folder.keep(&fields)? {
                     self.new_inputs += 1;
                 }
                 let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -187,7 +185,7 @@ impl Session {
             }
             FuzzNews::Found(found) => {
                 if self.findings.iter().all(|kept| kept.kind != found.kind) {
-                    let kept = folder.keep_finding(target, &found)?;
+                    let kept = self.folder.keep_finding(&found)?;
                     eprintln!("antares: {}: {}", kept.kind, output::printable(&kept.file));
                     self.findings.push(kept);
                 }

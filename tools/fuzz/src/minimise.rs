@@ -22,7 +22,8 @@ pub(crate) fn minimise<E>(
         match given {
             None => {
                 smaller.cut(field)?;
-                smaller.clear(field)?;
+                let zeros = vec![0; smaller.fields.0[field].len()];
+                smaller.restore(field, &zeros)?;
             }
             Some(given) => smaller.restore(field, &given.0[field])?,
         }
@@ -67,12 +68,6 @@ impl<E, F: FnMut(&FuzzInput) -> Result<bool, E>> Smaller<'_, F> {
             piece /= 2;
         }
         Ok(())
-    }
-
-    /// Sets pieces to zero.
-    fn clear(&mut self, field: usize) -> Result<(), E> {
-        let zeros = vec![0; self.fields.0[field].len()];
-        self.restore(field, &zeros)
     }
 
     /// Restores pieces from `given`, if the lengths are equal.

@@ -15,6 +15,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use toml::Table;
 
+use crate::tree::git;
+
 /// Number of programs within which a mutant must be detected.
 const PROGRAMS: &str = "8000";
 /// Number of transactions within which a mutant must be detected.
@@ -92,9 +94,7 @@ fn chosen(all: Vec<Mutant>, filter: &str) -> Vec<Mutant> {
 
 /// Updates the copy from the checkout. Equal files keep their modification times, to limit rebuilds.
 fn renew(root: &Path, copy: &Path) -> anyhow::Result<()> {
-    let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
-    let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
-    for name in names.split_terminator('\0') {
+    for name in git(&["ls-files", "-z"])?.split_terminator('\0') {
         let (from, to) = (root.join(name), copy.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
         // Compare modes too: tests call scripts, and a script that is not executable would look like a

@@ -1,8 +1,9 @@
 //! Rule for commits: the subjects of recent commits are short enough for every log viewer.
 
-use std::{path::Path, process::Command};
-
-use crate::{finding::Finding, tree::Tree};
+use crate::{
+    finding::Finding,
+    tree::{Tree, git},
+};
 
 /// Maximum characters of a subject.
 const LETTERS_MAX: usize = 72;
@@ -12,16 +13,10 @@ const COMMITS: &str = "--max-count=20";
 /// Checks the history of the checkout. Does nothing without a history or in a shallow clone.
 pub(crate) fn check(_: &Tree) -> Vec<Finding> {
     let is_shallow = git(&["rev-parse", "--is-shallow-repository"]);
-    if is_shallow.is_none_or(|said| said.trim() != "false") {
+    if is_shallow.ok().is_none_or(|said| said.trim() != "false") {
         return Vec::new();
     }
     check_log(&git(&["log", COMMITS, "--no-merges", "--format=%h %s"]).unwrap_or_default())
-}
-
-fn git(words: &[&str]) -> Option<String> {
-    let output =
-        Command::new("git").args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn check_log(log: &str) -> Vec<Finding> {

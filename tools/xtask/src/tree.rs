@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 
 /// Folders of generated files: a test compares each with its source.
 const GENERATED: &str = "/src/generated/";
@@ -24,19 +24,18 @@ pub(crate) fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in a checkout")
 }
 
+/// The output of git in the checkout.
+pub(crate) fn git(words: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").args(words).current_dir(root()?).output().context("cannot start git")?;
+    ensure!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).context("git's output is not UTF-8")
+}
+
 impl Tree {
     /// Reads the checkout that this binary was built from.
     pub(crate) fn read() -> anyhow::Result<Self> {
         let root = root()?;
-        let listing = Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(root)
-            .output()
-            .context("cannot start git")?;
-        if !listing.status.success() {
-            bail!("git ls-files: {}", String::from_utf8_lossy(&listing.stderr));
-        }
-        let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
+        let names = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
         let names = names.split_terminator('\0');
         let written = names.clone().filter(|name| !name.contains(GENERATED));
         let files: BTreeMap<_, _> = written.filter_map(|name| read_text(root, name)).collect();
@@ -81,6 +80,5 @@ impl Tree {
 
 /// Reads a text file; `None` for a binary file, or one that is deleted but still tracked.
 fn read_text(root: &Path, name: &str) -> Option<(String, String)> {
-    let path: PathBuf = root.join(name);
-    Some((name.to_owned(), String::from_utf8(std::fs::read(path).ok()?).ok()?))
+    Some((name.to_owned(), String::from_utf8(std::fs::read(root.join(name)).ok()?).ok()?))
 }

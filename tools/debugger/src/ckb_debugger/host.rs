@@ -16,10 +16,9 @@ use super::{lines::say, paths::Allowed, streams::Streams};
 
 /// Bytes of the guest's `struct stat`.
 const STAT_BYTES: usize = 128;
-/// Offsets of its mode, number of links, size and block size.
+/// Offsets of its mode, number of links and block size.
 const STAT_MODE: usize = 16;
 const STAT_LINKS: usize = 20;
-const STAT_SIZE: usize = 48;
 const STAT_BLOCK: usize = 56;
 
 /// The host of one run.
@@ -132,7 +131,6 @@ impl Host {
         let mut stat = vec![0; STAT_BYTES];
         stat[STAT_MODE..][..4].copy_from_slice(&CHARACTERS.to_le_bytes());
         stat[STAT_LINKS..][..4].copy_from_slice(&1_u32.to_le_bytes());
-        stat[STAT_SIZE..][..8].copy_from_slice(&0_u64.to_le_bytes());
         stat[STAT_BLOCK..][..4].copy_from_slice(&1024_u32.to_le_bytes());
         (0, stat)
     }

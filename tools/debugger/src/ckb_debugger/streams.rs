@@ -135,20 +135,13 @@ impl Streams {
 fn access(mode: &[u8]) -> Option<Access> {
     let (first, rest) = mode.split_first()?;
     let (both, is_new) = (rest.contains(&b'+'), rest.contains(&b'x'));
-    let base = match first {
-        b'r' => Access { read: true, write: both, ..Access::default() },
-        b'w' => Access {
-            read: both,
-            write: true,
-            truncate: true,
-            create: true,
-            create_new: is_new,
-            ..Access::default()
-        },
-        b'a' => Access { read: both, append: true, create: true, ..Access::default() },
+    let none = Access::default();
+    Some(match first {
+        b'r' => Access { read: true, write: both, ..none },
+        b'w' => Access { read: both, write: true, truncate: true, create: true, create_new: is_new, ..none },
+        b'a' => Access { read: both, append: true, create: true, ..none },
         _ => return None,
-    };
-    Some(base)
+    })
 }
 
 /// Reads a script's input file completely.

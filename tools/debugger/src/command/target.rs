@@ -75,16 +75,9 @@ fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure
         [only] => Ok(*only),
         [] => Err(Failure::Usage(anyhow!("the transaction has no script that runs"))),
         several => {
-            let words: Vec<_> = several.iter().map(|(kind, cell)| words(*kind, *cell)).collect();
+            let words = several.iter().map(|(kind, cell)| format!("--group {} --cell {cell}", kind.name()));
+            let words: Vec<_> = words.collect();
             Err(Failure::Usage(anyhow!("which script? one of:\n  {}", words.join("\n  "))))
         }
     }
-}
-
-fn words(kind: GroupKind, cell: CellName) -> String {
-    let cell = match cell {
-        CellName::Input(index) => format!("input.{index}"),
-        CellName::Output(index) => format!("output.{index}"),
-    };
-    format!("--group {} --cell {cell}", kind.name())
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    mem,
     sync::Arc,
 };
 
@@ -78,11 +79,7 @@ impl History {
         self.way.push(kept);
         if self.way.len() > IMAGES_MAX || self.bytes > IMAGE_BYTES_MAX {
             // The first image remains. Pages shared with a removed image are not counted any more.
-            let mut index = 0;
-            self.way.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
+            self.way = mem::take(&mut self.way).into_iter().step_by(2).collect();
             self.apart *= 2;
             self.bytes = self.way.iter().map(Snapshot::own_bytes).sum();
         }

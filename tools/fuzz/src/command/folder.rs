@@ -1,24 +1,17 @@
 //! The output folder: inputs that reached new coverage, and findings.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use antares_abi::{Sha256Digest, Tier};
 use antares_cli::{
     args::{CodeArgs, Content, DiagnosisArgs},
     failure::Failure,
-    input,
-    input::verify_request,
-    local::diagnosis,
-    local::engine,
+    input::{self, verify_request},
+    local::{diagnosis, engine},
     output,
 };
 use antares_fuzz::job::{FieldBytes, FuzzFinding};
-use antares_transaction::Mock;
+use antares_transaction::{FieldName, Mock};
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 
@@ -48,20 +41,19 @@ pub(crate) struct StoredFinding {
 }
 
 /// The folder.
-pub(crate) struct Folder {
-    root: PathBuf,
-    names: Vec<String>,
+pub(crate) struct Folder<'a> {
+    root: &'a Path,
+    target: &'a Target,
 }
 
-impl Folder {
-    pub(crate) fn open(root: &Path, target: &Target) -> Result<Self, Failure> {
+impl<'a> Folder<'a> {
+    pub(crate) fn open(root: &'a Path, target: &'a Target) -> Result<Self, Failure> {
         for part in [CORPUS, FINDINGS] {
             let path = root.join(part);
             let made = fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()));
             made.map_err(Failure::Usage)?;
         }
-        let names = target.names.iter().map(ToString::to_string).collect();
-        Ok(Self { root: root.to_owned(), names })
+        Ok(Self { root, target })
     }
 
     /// Inputs of earlier sessions, by name.
@@ -83,18 +75,18 @@ impl Folder {
         let text = input::read(path, INPUT_BYTES_MAX)?;
         let held: BTreeMap<String, String> =
             serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
-        let bytes = |name: &String| match held.get(name).map(|text| text.parse()) {
+        let bytes = |name: &FieldName| match held.get(&name.to_string()).map(|text| text.parse()) {
             // That session did not have this field.
             None => Ok(bytes::Bytes::new()),
             Some(Ok(Content::Bytes(bytes))) => Ok(bytes.into()),
             Some(_) => Err(refused(format!("{name} is no 0x and hexadecimal digits"))),
         };
-        self.names.iter().map(bytes).collect()
+        self.target.names.iter().map(bytes).collect()
     }
 
     /// Writes an input; returns whether it is new.
-    pub(crate) fn keep(&self, target: &Target, fields: &FieldBytes) -> Result<bool, Failure> {
-        let pairs = target.names.iter().zip(fields);
+    pub(crate) fn keep(&self, fields: &FieldBytes) -> Result<bool, Failure> {
+        let pairs = self.target.names.iter().zip(fields);
         let held: BTreeMap<_, _> =
             pairs.map(|(name, bytes)| (name.to_string(), format!("0x{}", hex::encode(bytes)))).collect();
         let text = serde_json::to_string_pretty(&held).unwrap_or_default() + "\n";
@@ -108,11 +100,8 @@ impl Folder {
     }
 
     /// Writes a finding: the transaction, and a diagnosis of its scripts.
-    pub(crate) fn keep_finding(
-        &self,
-        target: &Target,
-        found: &FuzzFinding,
-    ) -> Result<StoredFinding, Failure> {
+    pub(crate) fn keep_finding(&self, found: &FuzzFinding) -> Result<StoredFinding, Failure> {
+        let target = self.target;
         let bytes = found.fields.iter().map(|bytes| &bytes[..]);
         let mock = target.mock.with_fields(target.names.iter().copied().zip(bytes));
         let json = mock.to_json();
