@@ -18,7 +18,6 @@ use crate::{
     local::loaded::loaded_part,
 };
 
-pub(crate) mod as_lock;
 pub mod parsed_transaction;
 pub(crate) mod run_request;
 pub mod verify_request;

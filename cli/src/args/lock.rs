@@ -5,8 +5,9 @@ use std::{
     str::FromStr,
 };
 
-use antares_transaction::{AsLock, Mock};
+use antares_transaction::{AsLock, Mock, limits::TRANSACTION_BYTES_MAX};
 use anyhow::anyhow;
+use bytes::Bytes;
 use clap::Args;
 
 use crate::{failure::Failure, input};
@@ -58,5 +59,29 @@ impl FromStr for Content {
         }
         let bytes = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
         bytes.map(Self::Bytes).ok_or("must be 0x and pairs of hexadecimal digits, or @ and a file")
+    }
+}
+
+impl Content {
+    pub fn read(&self) -> Result<Bytes, Failure> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.clone().into()),
+            Self::File(path) => input::read(path, TRANSACTION_BYTES_MAX as u64).map(Bytes::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_digits_or_a_file() {
+        assert_eq!("0x".parse(), Ok(Content::Bytes(Vec::new())));
+        assert_eq!("0x00aFf0".parse(), Ok(Content::Bytes(vec![0, 0xaf, 0xf0])));
+        assert_eq!("@folder/file".parse(), Ok(Content::File("folder/file".into())));
+        for text in ["", "@", "00", "0x0", "0xgg", "0x+1", "0x 1"] {
+            assert!(text.parse::<Content>().is_err(), "{text}");
+        }
     }
 }

@@ -11,8 +11,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
 use antares_pool::{Cancel, Sealed, job::Stage};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     failure::Failure,
@@ -20,12 +21,11 @@ use crate::{
     local::workers::{self, Compiled},
 };
 
-/// Version of the VM, instruction set, length of the ELF that follows, and length of the hints after it.
-const HEAD_BYTES: usize = 4 + 1 + 8 + 4;
-
 /// A script to compile fully for the next run.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Wanted<'a> {
     pub(crate) elf: &'a [u8],
+    #[serde(skip)]
     pub(crate) digest: Sha256Digest,
     pub(crate) options: CompileOptions,
     pub(crate) hints: Hints,
@@ -44,16 +44,7 @@ pub(crate) fn start(kept: &CodeFolder, wanted: &[Wanted<'_>]) {
     if wanted.is_empty() || kept.turn().is_none() {
         return;
     }
-    let mut jobs = Vec::new();
-    for Wanted { elf, options, hints, .. } in wanted {
-        let hints = hints.to_bytes();
-        jobs.extend(options.vm_version.to_le_bytes());
-        jobs.push(options.isa.0);
-        jobs.extend((elf.len() as u64).to_le_bytes());
-        jobs.extend(u32::try_from(hints.len()).unwrap_or(0).to_le_bytes());
-        jobs.extend(*elf);
-        jobs.extend(hints);
-    }
+    let Ok(jobs) = postcard::to_stdvec(&wanted) else { return };
     let jobs = Sealed::new("jobs", &jobs).and_then(|jobs| jobs.as_fd().try_clone_to_owned());
     // This may be ckb-debugger, which is in the same folder.
     let antares = env::current_exe().map(|this| this.with_file_name("antares"));
@@ -82,7 +73,9 @@ pub(crate) fn compile(folder: &Path) -> Result<(), Failure> {
     let mut jobs = Vec::new();
     input.rewind().and_then(|()| input.read_to_end(&mut jobs)).map_err(ours)?;
     let pool = workers::start("antares-compile-worker")?;
-    for wanted in decode(&jobs).iter().filter(|wanted| !is_settled(&kept, wanted)) {
+    let mut all: Vec<Wanted<'_>> = postcard::from_bytes(&jobs).unwrap_or_default();
+    all.iter_mut().for_each(|wanted| wanted.digest = Sha256Digest::of(wanted.elf));
+    for wanted in all.iter().filter(|wanted| !is_settled(&kept, wanted)) {
         let elf = workers::seal(wanted.elf)?;
         let key = wanted.key(CodeTier::Full);
         let source = (wanted.options, &wanted.hints);
@@ -102,21 +95,4 @@ pub(crate) fn compile(folder: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn decode(mut jobs: &[u8]) -> Vec<Wanted<'_>> {
-    let mut wanted = Vec::new();
-    while let Some((head, rest)) = jobs.split_first_chunk::<HEAD_BYTES>() {
-        let ([vm_version @ .., isa], lengths) = head.split_at(5) else { break };
-        let (length_of_elf, hints) = lengths.split_at(8);
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        let length = |bytes| usize::try_from(number(bytes)).unwrap_or(usize::MAX);
-        let Some((elf, behind)) = rest.split_at_checked(length(length_of_elf)) else { break };
-        let Some((hints, behind)) = behind.split_at_checked(length(hints)) else { break };
-        let vm_version = u32::try_from(number(vm_version)).unwrap_or(u32::MAX);
-        let options = CompileOptions { vm_version, isa: Isa(*isa) };
-        wanted.push(Wanted { elf, digest: Sha256Digest::of(elf), options, hints: Hints::from_bytes(hints) });
-        jobs = behind;
-    }
-    wanted
 }

@@ -3,13 +3,15 @@
 use std::{os::unix::ffi::OsStringExt, process::ExitCode};
 
 use antares_abi::Tier;
+use antares_transaction::Environment;
 
 use crate::{
     args::{CredentialArgs, RunArgs},
+    commands::verify,
     failure::Failure,
     input,
-    input::as_lock,
     input::run_request::Request,
+    input::verify_request,
     limits::CYCLES_MAX_DEFAULT,
     local::diagnosis,
     local::engine,
@@ -21,7 +23,7 @@ use crate::{
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     diagnosis::check_files(&args.how.diagnosis)?;
     if args.lock.as_lock {
-        return as_lock::run(args);
+        return run_as_lock(&args);
     }
     let how = args.how;
     let request = Request {
@@ -57,17 +59,27 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         true => output::print(diagnosis::to_json(&report, &found, &how.diagnosis).as_bytes()),
         false => output::print_text(&diagnosis::to_text(&found, report.error.as_deref(), &how.diagnosis)),
     }?;
-    Ok(status(&report, args.expect_cycles))
+    Ok(status(report.exit_status(), report.cycles, args.expect_cycles))
 }
 
-/// The exit status of the run, or a failure if its cycles are not the expected ones.
-fn status(report: &Report, expected: Option<u64>) -> ExitCode {
+/// Runs the script as the lock of the only input of a generated transaction.
+fn run_as_lock(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let mock = args.lock.to_mock(&args.script.elf)?;
+    let environment = Environment::of_version(args.script.machine.vm_version);
+    let request = verify_request::Request::new(mock.to_json(), environment, &args.how);
+    let report = verify::anywhere(&request, &args.how)?;
+    verify::print_verdict(&request, &report, &args.how.diagnosis, args.how.json)?;
+    Ok(status(report.exit_status(), report.cycles, args.expect_cycles))
+}
+
+/// `status`, or a failure if an accepted run took other than the `expected` cycles.
+fn status(status: ExitCode, cycles: u64, expected: Option<u64>) -> ExitCode {
     match expected {
-        Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
-            eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);
+        Some(expected) if status == ExitCode::SUCCESS && cycles != expected => {
+            eprintln!("antares: {cycles} cycles, {expected} were expected");
             ExitCode::FAILURE
         }
-        _ => report.exit_status(),
+        _ => status,
     }
 }
 
