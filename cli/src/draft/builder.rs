@@ -17,8 +17,8 @@ use ckb_types::{
 use super::{
     bytes::{Part, bytes, code_of, exact, parts},
     error::{At, FieldError},
-    file::{self, Draft, Input, Output, Text, Witness},
-    names::{Names, hash_type},
+    file::{self, Draft, Output, Text, Witness},
+    names::{Code, Names, hash_type},
     signing::{message, sign},
     since::since,
 };
@@ -34,23 +34,23 @@ fn place(transaction: [u8; 32], index: u32) -> OutPoint {
 pub(crate) fn build(draft: &Draft, folder: &Path) -> Result<MockTransaction, FieldError> {
     let mut inputs = Vec::new();
     for (input, index) in draft.inputs.iter().zip(0..) {
-        let value = input
-            .since
-            .as_ref()
-            .map(|text| since(text.get_ref()).at(text, || format!("inputs[{index}].since")));
-        inputs.push(CellInput::new(place(SPENT, index), value.transpose()?.unwrap_or(0)));
+        let value = match &input.since {
+            Some(text) => since(text.get_ref()).at(text, || format!("inputs[{index}].since"))?,
+            None => 0,
+        };
+        inputs.push(CellInput::new(place(SPENT, index), value));
     }
     let names = Names::of(draft, folder, inputs.first().cloned().unwrap_or_default())?;
     let mut info = MockInfo::default();
     for (index, (described, input)) in draft.inputs.iter().zip(&inputs).enumerate() {
         let field = format!("inputs[{index}]");
         let header = names.header(described.header.as_ref(), &field)?;
-        let (output, data) = CellParts::from(described).build(&names, &field)?;
+        let (output, data) = described.spent().build(&names, &field)?;
         info.inputs.push(MockInput { input: input.clone(), output, data, header });
     }
     let (mut outputs, mut outputs_data) = (Vec::new(), Vec::new());
     for (index, described) in draft.outputs.iter().enumerate() {
-        let (output, data) = CellParts::from(described).build(&names, &format!("outputs[{index}]"))?;
+        let (output, data) = described.build(&names, &format!("outputs[{index}]"))?;
         outputs.push(output);
         outputs_data.push(data.pack());
     }
@@ -58,12 +58,8 @@ pub(crate) fn build(draft: &Draft, folder: &Path) -> Result<MockTransaction, Fie
     info.header_deps = names.headers.iter().map(|(_, header)| header.clone()).collect();
     for (cell, index) in names.deps().into_iter().zip(0..) {
         let cell_dep = CellDep::new_builder().out_point(place(DEPS, index)).dep_type(DepType::Code).build();
-        info.cell_deps.push(MockCellDep {
-            cell_dep,
-            output: cell.output,
-            data: cell.data,
-            header: cell.header,
-        });
+        let Code { output, data, header, .. } = cell;
+        info.cell_deps.push(MockCellDep { cell_dep, output, data, header });
     }
     let raw = Transaction::default().raw().as_builder();
     let raw = raw
@@ -78,38 +74,15 @@ pub(crate) fn build(draft: &Draft, folder: &Path) -> Result<MockTransaction, Fie
     Ok(MockTransaction { mock_info: info, tx })
 }
 
-/// The contents of a cell.
-struct CellParts<'a> {
-    capacity_shannons: Option<u64>,
-    lock: Option<&'a file::Script>,
-    type_script: Option<&'a file::Script>,
-    data: Option<&'a Text>,
-}
-
-impl<'a> From<&'a Input> for CellParts<'a> {
-    fn from(input: &'a Input) -> Self {
-        let Input { capacity_shannons, lock, type_script, data, .. } = input;
-        let (type_script, data) = (type_script.as_ref(), data.as_ref());
-        Self { capacity_shannons: *capacity_shannons, lock: Some(lock), type_script, data }
-    }
-}
-
-impl<'a> From<&'a Output> for CellParts<'a> {
-    fn from(output: &'a Output) -> Self {
-        let Output { capacity_shannons, lock, type_script, data } = output;
-        let (type_script, data) = (type_script.as_ref(), data.as_ref());
-        Self { capacity_shannons: *capacity_shannons, lock: lock.as_ref(), type_script, data }
-    }
-}
-
-impl CellParts<'_> {
+impl Output {
     fn build(&self, names: &Names<'_>, field: &str) -> Result<(CellOutput, Bytes), FieldError> {
-        let data = optional(self.data, names, || format!("{field}.data"))?;
-        let lock = self.lock.map(|lock| script(lock, names, &format!("{field}.lock"))).transpose()?;
-        let type_script =
-            self.type_script.map(|it| script(it, names, &format!("{field}.type"))).transpose()?;
-        let cell =
-            CellOutput::new_builder().lock(lock.unwrap_or_default()).type_(ScriptOpt::from(type_script));
+        let script_of = |described: &Option<file::Script>, name: &str| {
+            described.as_ref().map(|it| script(it, names, &format!("{field}.{name}"))).transpose()
+        };
+        let data = optional(self.data.as_ref(), names, || format!("{field}.data"))?;
+        let lock = script_of(&self.lock, "lock")?.unwrap_or_default();
+        let type_script = ScriptOpt::from(script_of(&self.type_script, "type")?);
+        let cell = CellOutput::new_builder().lock(lock).type_(type_script);
         let cell = match self.capacity_shannons {
             Some(shannons) => cell.capacity(Capacity::shannons(shannons)).build(),
             // No overflow: data is shorter than a transaction.
@@ -147,6 +120,7 @@ fn script(script: &file::Script, names: &Names<'_>, field: &str) -> Result<Scrip
 }
 
 /// A witness, and the positions of its lock's signatures.
+#[derive(Default)]
 struct Unsigned<'a> {
     lock: Option<&'a Text>,
     parts: Vec<Part>,
@@ -178,8 +152,7 @@ impl Unsigned<'_> {
 
 /// Witnesses of the inputs, then the others.
 fn witnesses<'a>(draft: &'a Draft, names: &Names<'_>) -> Result<Vec<Unsigned<'a>>, FieldError> {
-    let raw =
-        |raw| Unsigned { lock: None, parts: Vec::new(), input_type: None, output_type: None, raw: Some(raw) };
+    let raw = |raw| Unsigned { raw: Some(raw), ..Unsigned::default() };
     let mut all = Vec::new();
     for (index, input) in draft.inputs.iter().enumerate() {
         let field = format!("inputs[{index}].witness");

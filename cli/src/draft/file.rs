@@ -71,6 +71,18 @@ pub(crate) struct Input {
     pub(crate) raw_witness: Option<Text>,
 }
 
+impl Input {
+    /// The cell that it spends.
+    pub(crate) fn spent(&self) -> Output {
+        Output {
+            capacity_shannons: self.capacity_shannons,
+            lock: Some(self.lock.clone()),
+            type_script: self.type_script.clone(),
+            data: self.data.clone(),
+        }
+    }
+}
+
 /// A cell.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +94,7 @@ pub(crate) struct Output {
     pub(crate) data: Option<Text>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {
     pub(crate) code_hash: Text,
