@@ -118,16 +118,17 @@ pub(crate) fn of_run(
     let mut programs = Programs::new();
     programs.add(&request.elf);
     let codes = error_codes(args)?;
-    let cells = |_: u64, _: u64| None;
-    let known = Known {
+    let here = Sources::here();
+    let known = Inputs {
+        evidence: &evidence(&answer)?,
         programs: &programs,
-        cells: &cells,
+        cells: &|_, _| None,
+        source: &|file| here.read(file),
         codes: &codes,
-        debug: &report.debug,
         error: None,
         code_hash: None,
     };
-    Ok(vec![print_diagnosis(&answer, &known, args, None)?])
+    Ok(vec![explain(&answer, &known, &report.debug, args)?])
 }
 
 /// Why scripts of a transaction rejected it.
@@ -167,6 +168,7 @@ pub fn of_verdict(
     }
     let mut elfs = Programs::new();
     programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
+    let here = Sources::here();
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
     let mut found = Vec::new();
     for (group, cycles_max) in wanted {
@@ -183,16 +185,17 @@ pub fn of_verdict(
         let answer =
             run_worker(job_of(ProfileJob::Verify(job), group.cycles, args), &request.json, request.deadline)?;
         let code_hash = code_hash(&mock, selected);
-        let known = Known {
+        let known = Inputs {
+            evidence: &evidence(&answer)?,
             programs: &elfs,
             cells: &cells,
+            source: &|file| here.read(file),
             codes: &codes,
-            debug: &group.debug,
             error: group.error.as_ref().and_then(|error| error.vm_error.as_deref()),
             code_hash: code_hash.as_deref(),
         };
         let name = (args.verbose > 1).then(|| format!("{} {}", group.kind.name(), group.cell));
-        found.push(print_diagnosis(&answer, &known, args, name)?);
+        found.push(Why { group: name, ..explain(&answer, &known, &group.debug, args)? });
     }
     Ok(found)
 }
@@ -293,48 +296,34 @@ fn run_worker(
     workers::done(verdict, "second run", "run", late)
 }
 
-/// Data that gives names to the evidence.
-struct Known<'a> {
-    programs: &'a Programs,
-    cells: &'a antares_diagnosis::CellFinder<'a>,
-    codes: &'a ErrorCodes,
-    /// Debug output of the first run.
-    debug: &'a [String],
-    error: Option<&'a str>,
-    code_hash: Option<&'a str>,
+/// The failure for evidence that makes no sense.
+fn broken(error: impl std::fmt::Display) -> Failure {
+    workers::ours(format!("the worker's evidence is invalid: {error}"))
 }
 
-fn print_diagnosis(
+fn evidence(answer: &DiagnosisReport) -> Result<Evidence, Failure> {
+    match &*answer.evidence {
+        [] => Ok(Evidence::default()),
+        bytes => Evidence::decode(bytes).map_err(broken),
+    }
+}
+
+/// The diagnosis of a script with the `debug` output of its first run.
+fn explain(
     answer: &DiagnosisReport,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
+    debug: &[String],
     args: &DiagnosisArgs,
-    group: Option<String>,
 ) -> Result<Why, Failure> {
-    let broken =
-        |error: &dyn std::fmt::Display| workers::ours(format!("the worker's evidence is invalid: {error}"));
-    let evidence = match &*answer.evidence {
-        [] => Evidence::default(),
-        bytes => Evidence::decode(bytes).map_err(|error| broken(&error))?,
+    let diagnosis = diagnose(known).map(|it| with_javascript(it, debug, args)).transpose()?;
+    let tree = match args.verbose {
+        3.. => {
+            let profile = Profile::decode(&answer.report.profile).map_err(broken)?;
+            Some(tree(&View::new(&profile, known.programs)))
+        }
+        _ => None,
     };
-    let here = Sources::here();
-    let source = |file: &str| here.read(file);
-    let diagnosis = diagnose(&Inputs {
-        evidence: &evidence,
-        programs: known.programs,
-        cells: known.cells,
-        source: &source,
-        codes: known.codes,
-        error: known.error,
-        code_hash: known.code_hash,
-    });
-    let diagnosis = diagnosis.map(|it| with_javascript(it, known.debug, args)).transpose()?;
-    let tree = if args.verbose > 2 {
-        let profile = Profile::decode(&answer.report.profile).map_err(|error| broken(&error))?;
-        Some(tree(&View::new(&profile, known.programs)))
-    } else {
-        None
-    };
-    Ok(Why { group, diagnosis, tree })
+    Ok(Why { group: None, diagnosis, tree })
 }
 
 /// A diagnosis with JavaScript stacks from debug output, resolved by source maps.
