@@ -48,9 +48,9 @@ pub(crate) fn start(kept: &CodeFolder, wanted: &[Wanted<'_>]) {
     let jobs = Sealed::new("jobs", &jobs).and_then(|jobs| jobs.as_fd().try_clone_to_owned());
     // This may be ckb-debugger, which is in the same folder.
     let antares = env::current_exe().map(|this| this.with_file_name("antares"));
-    let (Ok(jobs), Ok(antares)) = (jobs, antares) else { return };
+    let (Ok(jobs), Ok(antares), Some(folder)) = (jobs, antares, kept.path()) else { return };
     let mut command = Command::new(antares);
-    command.arg(crate::args::code::COMMAND).arg(kept.folder()).current_dir("/");
+    command.arg(crate::args::code::COMMAND).arg(folder).current_dir("/");
     command.stdin(Stdio::from(jobs)).stdout(Stdio::null()).stderr(Stdio::null());
     // Nothing waits for it: it outlives this command in its own session.
     drop(command.spawn());
@@ -67,7 +67,7 @@ pub(crate) fn compile(folder: &Path) -> Result<(), Failure> {
     // The end of the terminal must not end this process. Both calls fail only if already done.
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(19);
-    let Some(kept) = CodeFolder::at(folder) else { return Ok(()) };
+    let kept = CodeFolder::at(folder);
     let Some(_turn) = kept.turn() else { return Ok(()) };
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(ours)?);
     let mut jobs = Vec::new();

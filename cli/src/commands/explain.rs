@@ -22,8 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     };
     let elf = input::read_script(elf)?;
     let options = args.machine.options();
-    let kept = args.hinted.then(|| CodeFolder::of_user(false)).flatten();
-    let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
+    let hints = CodeFolder::of_user(!args.hinted).hints(Sha256Digest::of(&elf), options);
     let wanted = match (stage, args.after) {
         (Shown::Stage(Stage::Ir), Some(passes)) => Shown::Stage(Stage::IrAfter { passes }),
         (_, Some(_)) => return Err(Failure::Usage(anyhow!("--after goes with --stage ir"))),

@@ -34,32 +34,35 @@ const LEFT: &str = "left";
 /// Limit for changes of a script's hints; endless changes are ignored.
 const HINT_ROUNDS_MAX: u32 = 8;
 
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CodeFolder {
-    folder: OwnFolder,
+    /// None if caching is off or the folder is unusable.
+    folder: Option<OwnFolder>,
 }
 
 impl CodeFolder {
-    /// The user's folder; none if caching is off or the folder is unusable.
-    pub(crate) fn of_user(is_off: bool) -> Option<Self> {
+    /// The user's folder, unless caching is off.
+    pub(crate) fn of_user(is_off: bool) -> Self {
         let is_off = is_off || env::var_os("ANTARES_CACHE").is_some_and(|word| word == "off");
         let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let base = base.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-        base.filter(|_| !is_off).and_then(|base| Self::at(&base.join("antares")))
+        base.filter(|_| !is_off).map(|base| Self::at(&base.join("antares"))).unwrap_or_default()
     }
 
     /// Opens or creates this folder. Only this user may have access: its contents are executed.
-    pub(crate) fn at(folder: &Path) -> Option<Self> {
-        Some(Self { folder: OwnFolder::open(folder).ok()? })
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: OwnFolder::open(folder).ok() }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+    /// Its path; none if nothing is cached.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.folder.as_ref().map(OwnFolder::path)
     }
 
     /// The library with this key. Removes a file whose content changed since it was written.
     pub(crate) fn get(&self, key: ArtifactKey) -> Option<Sealed> {
-        let file = self.folder.read(&key.to_string()).ok()?;
+        let folder = self.folder.as_ref()?;
+        let file = folder.read(&key.to_string()).ok()?;
         // Sealing computes the digest, so the content is hashed once.
         let library = unchecked(&file, key).and_then(|(digest, bytes)| {
             let sealed = Sealed::new("library", &bytes).ok()?;
@@ -69,14 +72,18 @@ impl CodeFolder {
         match &library {
             // Eviction removes the least recently used first. Failure is harmless.
             Some(_) => drop(file.set_modified(SystemTime::now())),
-            None => self.folder.remove(&key.to_string()),
+            None => folder.remove(&key.to_string()),
         }
         library
     }
 
     /// Whether there is a library with this key.
     pub(crate) fn has(&self, key: ArtifactKey) -> bool {
-        self.folder.modified(&key.to_string()).is_some()
+        self.modified(&key.to_string()).is_some()
+    }
+
+    fn modified(&self, name: &str) -> Option<SystemTime> {
+        self.folder.as_ref()?.modified(name)
     }
 
     /// Stores a library and evicts old ones. Others see a complete file or none. Failure is harmless.
@@ -117,7 +124,7 @@ impl CodeFolder {
 
     /// An entry stored by `put_as`.
     pub(crate) fn get_as(&self, kind: &str, key: ArtifactKey) -> Option<Vec<u8>> {
-        let file = self.folder.read(&name(key, kind)).ok()?;
+        let file = self.folder.as_ref()?.read(&name(key, kind)).ok()?;
         let content = read(&file, key);
         // Least recently used is evicted first, as with libraries.
         drop(file.set_modified(SystemTime::now()));
@@ -125,27 +132,28 @@ impl CodeFolder {
     }
 
     fn write(&self, name: &str, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
-        self.folder.write(name, &[MAGIC, &key.0, &Sha256Digest::of(content).0, content])?;
-        self.evict_for_space();
+        let Some(folder) = &self.folder else { return Ok(()) };
+        folder.write(name, &[MAGIC, &key.0, &Sha256Digest::of(content).0, content])?;
+        evict_for_space(folder);
         Ok(())
     }
 
     /// Marks this key as having no library, to avoid another attempt soon.
     pub(crate) fn mark(&self, key: ArtifactKey) {
         // Without the marker, the only effect is another attempt.
-        let mark = self.folder.touch(&name(key, WITHOUT));
-        drop(mark.and_then(|mark| mark.set_modified(SystemTime::now())));
+        let mark = self.folder.as_ref().and_then(|folder| folder.touch(&name(key, WITHOUT)).ok());
+        mark.map(|mark| mark.set_modified(SystemTime::now()));
     }
 
     /// Whether it was marked recently.
     pub(crate) fn is_marked(&self, key: ArtifactKey) -> bool {
-        let mark = self.folder.modified(&name(key, WITHOUT));
+        let mark = self.modified(&name(key, WITHOUT));
         mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < RETRY_FULL_AFTER))
     }
 
     /// The exclusive right to compile in the background, until the file closes.
     pub(crate) fn turn(&self) -> Option<File> {
-        let file = self.folder.touch("compiling.lock").ok()?;
+        let file = self.folder.as_ref()?.touch("compiling.lock").ok()?;
         file.try_lock().ok()?;
         Some(file)
     }
@@ -171,19 +179,18 @@ impl CodeFolder {
             self.put_as(LEFT, library, &known.to_bytes());
         }
     }
+}
 
-    /// Removes the least recently used files until the rest fits.
-    fn evict_for_space(&self) {
-        let Ok(mut files) = self.folder.files(is_ours) else { return };
-        files.sort();
-        let (mut bytes, mut count) = (files.iter().map(|file| file.length).sum::<u64>(), files.len());
-        for file in files {
-            if bytes > CACHED_BYTES_MAX || count > CACHED_FILES_MAX || is_left_over(&file.name, file.modified)
-            {
-                self.folder.remove(&file.name);
-                bytes -= file.length;
-                count -= 1;
-            }
+/// Removes the least recently used files until the rest fits.
+fn evict_for_space(folder: &OwnFolder) {
+    let Ok(mut files) = folder.files(is_ours) else { return };
+    files.sort();
+    let (mut bytes, mut count) = (files.iter().map(|file| file.length).sum::<u64>(), files.len());
+    for file in files {
+        if bytes > CACHED_BYTES_MAX || count > CACHED_FILES_MAX || is_left_over(&file.name, file.modified) {
+            folder.remove(&file.name);
+            bytes -= file.length;
+            count -= 1;
         }
     }
 }
@@ -243,7 +250,7 @@ mod tests {
     use super::*;
 
     fn path(kept: &CodeFolder, key: ArtifactKey) -> PathBuf {
-        kept.folder().join(key.to_string())
+        kept.path().unwrap().join(key.to_string())
     }
 
     fn key(number: u64) -> ArtifactKey {
@@ -253,16 +260,17 @@ mod tests {
     #[test]
     fn files_are_private_and_bounded() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(&folder.path().join("deep/antares")).unwrap();
+        let kept = CodeFolder::at(&folder.path().join("deep/antares"));
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!(mode(kept.folder()), 0o700);
+        assert_eq!(mode(kept.path().unwrap()), 0o700);
         let megabytes = vec![7; 16 << 20];
         for number in 0..20 {
             kept.put(key(number), &megabytes).unwrap();
             assert_eq!(mode(&path(&kept, key(number))), 0o600);
         }
-        let files =
-            || fs::read_dir(kept.folder()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+        let files = || {
+            fs::read_dir(kept.path().unwrap()).unwrap().map(|file| file.unwrap().metadata().unwrap().len())
+        };
         assert!(files().sum::<u64>() <= CACHED_BYTES_MAX);
         assert!(!kept.has(key(0)) && kept.has(key(19)));
     }
@@ -270,7 +278,7 @@ mod tests {
     #[test]
     fn files_that_are_not_ours_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path());
         let others = ["notes.txt", ".tmpabc", "ABC", "compiling.lock", ".tmp-x"];
         let long = format!("{}.tar.gz", key(3));
         for name in others.into_iter().chain([long.as_str()]) {
@@ -282,23 +290,28 @@ mod tests {
         let left = File::open(folder.path().join(".tmp-7")).unwrap();
         left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         for number in 0..u64::try_from(CACHED_FILES_MAX).unwrap() + 8 {
-            kept.folder.write(&key(number).to_string(), &[b"x"]).unwrap();
+            kept.folder.as_ref().unwrap().write(&key(number).to_string(), &[b"x"]).unwrap();
         }
         kept.put(key(0), b"library").unwrap();
         for name in others.into_iter().chain([long.as_str()]) {
             assert!(folder.path().join(name).exists(), "{name}");
         }
         assert!(!folder.path().join(".tmp-7").exists());
-        assert_eq!(kept.folder.files(is_ours).unwrap().len(), CACHED_FILES_MAX);
+        assert_eq!(kept.folder.as_ref().unwrap().files(is_ours).unwrap().len(), CACHED_FILES_MAX);
     }
 
     #[test]
     fn only_what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path());
         kept.put(key(1), b"some bytes").unwrap();
         let content = |number| {
-            kept.folder.read(&key(number).to_string()).ok().and_then(|file| read(&file, key(number)))
+            kept.folder
+                .as_ref()
+                .unwrap()
+                .read(&key(number).to_string())
+                .ok()
+                .and_then(|file| read(&file, key(number)))
         };
         assert_eq!(content(1).unwrap(), b"some bytes");
         // It is not a library.
@@ -316,23 +329,23 @@ mod tests {
         assert_eq!(content(2), None, "anybody's");
         fs::remove_file(path(&kept, key(2))).unwrap();
         std::os::unix::fs::symlink(path(&kept, key(1)), path(&kept, key(2))).unwrap();
-        assert!(kept.folder.read(&key(2).to_string()).is_err(), "a link");
+        assert!(kept.folder.as_ref().unwrap().read(&key(2).to_string()).is_err(), "a link");
     }
 
     #[test]
     fn folders_of_others_are_not_used() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(CodeFolder::at(folder.path()).is_none());
-        assert!(CodeFolder::at(Path::new("/dev/null/antares")).is_none());
-        assert!(CodeFolder::at(Path::new("/proc/antares")).is_none());
+        assert!(CodeFolder::at(folder.path()).path().is_none());
+        assert!(CodeFolder::at(Path::new("/dev/null/antares")).path().is_none());
+        assert!(CodeFolder::at(Path::new("/proc/antares")).path().is_none());
     }
 
     #[test]
     fn what_is_left_is_counted_until_a_run_goes_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(folder.path()).unwrap();
-        let files = || fs::read_dir(kept.folder()).unwrap().count();
+        let kept = CodeFolder::at(folder.path());
+        let files = || fs::read_dir(kept.path().unwrap()).unwrap().count();
         kept.record_run(key(1), NativeEnd::Unknown);
         assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
         for _ in 0..EARLY_RUNS_MIN {
@@ -349,7 +362,7 @@ mod tests {
     #[test]
     fn one_at_a_time_compiles_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path());
         let turn = kept.turn().unwrap();
         assert!(kept.turn().is_none());
         drop(turn);

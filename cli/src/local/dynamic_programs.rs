@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn few_are_kept_and_each_once() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = CodeFolder::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path());
         let options = CompileOptions { vm_version: 2, isa: Isa(3) };
         let elf = Sha256Digest::of(b"elf");
         assert!(kept.dynamic_programs(elf, options).is_empty());

@@ -16,7 +16,7 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
 use crate::{
-    commands::background_compile::Wanted,
+    commands::background_compile::{self, Wanted},
     failure::Failure,
     input::parsed_transaction::{self, ParsedTransaction},
     input::run_request::Request,
@@ -96,8 +96,8 @@ fn native_code(
 impl Run<'_> {
     fn in_worker(&self, pool: &Pool, native: Option<Native>) -> Result<Report, Failure> {
         let Self { request, elf, code, .. } = self;
-        let is_spared =
-            request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.bails_out_early(native));
+        let is_spared = request.tier == Tier::Auto
+            && native.as_ref().is_some_and(|native| code.kept.begins_interpreted(native.key));
         let used = native.as_ref().filter(|_| !is_spared);
         if is_spared {
             report_early_bailout();
@@ -107,7 +107,7 @@ impl Run<'_> {
         let mut verdict = pool.run(self.job, elf, library, Instant::now() + self.time).map_err(failed)?;
         if let PoolVerdict::Done(run) = &mut verdict {
             seen = run.seen.take();
-            used.inspect(|native| code.record_run(native, (&*run).into()));
+            used.inspect(|native| code.kept.record_run(native.key, (&*run).into()));
         }
         let mut report = report_of(request, verdict);
         report.code_tier = used.map(|native| native.tier);
@@ -123,12 +123,15 @@ impl Run<'_> {
         eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
         let (digest, options) = (self.elf.digest(), self.request.options);
         self.code.record_first(digest, options);
-        self.improve(self.code.hints(digest, options));
+        self.improve(self.code.kept.hints(digest, options));
     }
 
     fn improve(&self, hints: Hints) {
         let (digest, options) = (self.elf.digest(), self.request.options);
-        self.code.improve(&[Wanted { elf: &self.request.elf, digest, options, hints }]);
+        background_compile::start(
+            &self.code.kept,
+            &[Wanted { elf: &self.request.elf, digest, options, hints }],
+        );
     }
 }
 
@@ -293,7 +296,7 @@ impl Programs {
 
     /// Passes native code of a program on; none if it is known to bail out early.
     fn spare(&mut self, code: &Code, elf: &Elf, native: Native) -> Option<Native> {
-        if !code.bails_out_early(&native) {
+        if !code.kept.begins_interpreted(native.key) {
             return Some(native);
         }
         report_early_bailout();
@@ -306,7 +309,7 @@ impl Programs {
     fn record_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
         for (number, end) in ran {
             let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
-            library.inspect(|(_, native)| code.record_run(native, *end));
+            library.inspect(|(_, native)| code.kept.record_run(native.key, *end));
         }
     }
 
@@ -318,7 +321,7 @@ impl Programs {
         let why = match without {
             Some(why) => why,
             None if has_code => PASSED_OVER,
-            None if !code.is_cached() => "not_kept",
+            None if code.kept.path().is_none() => "not_kept",
             None => "new",
         };
         Interpreted {
@@ -352,7 +355,7 @@ impl Programs {
                 wanted.push(Wanted { elf, digest, options, hints });
             }
         }
-        code.improve(&wanted);
+        background_compile::start(&code.kept, &wanted);
     }
 }
 
@@ -407,7 +410,7 @@ fn programs_for(
 fn add_dynamic_programs(found: &mut Programs, code: &Code) -> Result<(), Failure> {
     let known = found.elfs.iter().chain(found.spared.iter().map(|(elf, _)| elf));
     let met = known.flat_map(|elf| {
-        let programs = code.dynamic_programs(elf.digest, elf.options);
+        let programs = code.kept.dynamic_programs(elf.digest, elf.options);
         programs.into_iter().map(|program| (Bytes::from(program), elf.options))
     });
     let met: Vec<(Bytes, CompileOptions)> = met.collect();

@@ -4,13 +4,12 @@ use std::{sync::OnceLock, thread};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_pool::{
-    Cancel, LONG_COMPILE_BYTES, NativeEnd, Pool, Sealed, executable_bytes,
+    Cancel, LONG_COMPILE_BYTES, Pool, Sealed, executable_bytes,
     job::{HotProgram, Stage},
 };
 
 use crate::{
     args::code::CodeArgs,
-    commands::background_compile::{self, Wanted},
     failure::Failure,
     local::code_cache::CodeFolder,
     local::workers::{compile_in, ours, start},
@@ -47,7 +46,7 @@ impl Source<'_> {
 /// Finds, compiles and caches native code.
 pub struct Code {
     is_full: bool,
-    kept: Option<CodeFolder>,
+    pub(crate) kept: CodeFolder,
     compilers: OnceLock<Pool>,
     cancel: Cancel,
 }
@@ -77,7 +76,7 @@ impl Code {
 
     /// The best code that is available at once; the full tier's, if requested and possible.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
-        let hints = self.hints(elf.digest(), options);
+        let hints = self.kept.hints(elf.digest(), options);
         let source = Source { elf, options, hints: &hints };
         if !self.is_full {
             return hinted_or_not(source, |source| self.find_soon(source));
@@ -96,30 +95,22 @@ impl Code {
     /// Whether a script has no native code yet, takes long to compile, and has never run without it for that
     /// reason.
     pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
-        let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
         let key = Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full);
         let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
-        !self.has(elf.digest(), options) && kept.get_as(BACKGROUND, key).is_none() && is_long()
+        let waits = self.is_full || self.kept.path().is_none() || self.has(elf.digest(), options);
+        !waits && self.kept.get_as(BACKGROUND, key).is_none() && is_long()
     }
 
     /// Whether there is native code of a script from an earlier run.
     pub fn has(&self, elf: Sha256Digest, options: CompileOptions) -> bool {
-        let Some(kept) = &self.kept else { return false };
-        let hints = self.hints(elf, options).digest();
+        let hints = self.kept.hints(elf, options).digest();
         let key = |tier| Sha256Digest::for_artifact(elf, options, tier).with_hints(hints);
-        CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier)))
+        CodeTier::ALL.into_iter().any(|tier| self.kept.has(key(tier)))
     }
 
     /// Records that a first run had no native code.
     pub(crate) fn record_first(&self, elf: Sha256Digest, options: CompileOptions) {
-        if let Some(kept) = &self.kept {
-            kept.put_as(BACKGROUND, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
-        }
-    }
-
-    /// Hints from earlier runs of the script.
-    pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
-        self.kept.as_ref().map(|kept| kept.hints(elf, options)).unwrap_or_default()
+        self.kept.put_as(BACKGROUND, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
     }
 
     /// The best code that is available at once.
@@ -147,14 +138,12 @@ impl Code {
             return Ok(full);
         }
         let key = source.key(CodeTier::Full);
-        if self.kept.as_ref().is_some_and(|kept| kept.is_marked(key)) {
+        if self.kept.is_marked(key) {
             return Err(ours("it failed less than a day ago"));
         }
         let made = self.make(source, CodeTier::Full);
-        if let (Some(kept), Err(_)) = (&self.kept, &made)
-            && !self.cancel.is_cancelled()
-        {
-            kept.mark(key);
+        if made.is_err() && !self.cancel.is_cancelled() {
+            self.kept.mark(key);
         }
         made
     }
@@ -167,32 +156,9 @@ impl Code {
         native: &Native,
         seen: Option<&Seen>,
     ) -> Hints {
-        let (Some(kept), Some(seen)) = (&self.kept, seen) else { return native.hints.clone() };
-        kept.put_hints(elf, options, &native.hints.learn(seen));
-        kept.hints(elf, options)
-    }
-
-    /// Whether a run starts in the interpreter because recent runs bailed out of this native code. Counts the
-    /// query.
-    pub(crate) fn bails_out_early(&self, native: &Native) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
-    }
-
-    /// Records how a run of native code ended.
-    pub(crate) fn record_run(&self, native: &Native, end: NativeEnd) {
-        if let Some(kept) = &self.kept {
-            kept.record_run(native.key, end);
-        }
-    }
-
-    /// Whether results are cached.
-    pub(crate) fn is_cached(&self) -> bool {
-        self.kept.is_some()
-    }
-
-    /// The hot dynamic programs of this program.
-    pub(crate) fn dynamic_programs(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
-        self.kept.as_ref().map(|kept| kept.dynamic_programs(elf, options)).unwrap_or_default()
+        let Some(seen) = seen else { return native.hints.clone() };
+        self.kept.put_hints(elf, options, &native.hints.learn(seen));
+        self.kept.hints(elf, options)
     }
 
     /// Stores a dynamic program and its observations. Returns its hints.
@@ -202,23 +168,15 @@ impl Code {
         others: &[Sha256Digest],
         options: CompileOptions,
     ) -> Hints {
-        let Some(kept) = &self.kept else { return Hints::default() };
-        let digest = Sha256Digest::of(&program.elf);
+        let (kept, digest) = (&self.kept, Sha256Digest::of(&program.elf));
         others.iter().for_each(|other| kept.put_dynamic_program(*other, options, &program.elf));
         kept.put_hints(digest, options, &kept.hints(digest, options).learn(&program.seen));
         kept.hints(digest, options)
     }
 
-    /// Starts compiles of missing full code for the next run.
-    pub(crate) fn improve(&self, wanted: &[Wanted<'_>]) {
-        if let Some(kept) = &self.kept {
-            background_compile::start(kept, wanted);
-        }
-    }
-
     fn cached(&self, source: Source<'_>, tier: CodeTier) -> Option<Native> {
         let key = source.key(tier);
-        let library = self.kept.as_ref()?.get(key)?;
+        let library = self.kept.get(key)?;
         Some(Native { key, library, tier, hints: source.hints.clone(), made_ms: 0 })
     }
 
@@ -230,10 +188,8 @@ impl Code {
         let Source { elf, options, hints } = source;
         let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, &self.cancel)?;
         let (library, key) = (compiled.output, source.key(tier));
-        if let Some(kept) = &self.kept {
-            // Without the entry, the next run compiles again.
-            let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
-        }
+        // Without the entry, the next run compiles again.
+        let _ = library.read().and_then(|bytes| self.kept.put(key, &bytes));
         // A compile of less than a millisecond counts too: 0 means cached.
         Ok(Native { key, library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
     }

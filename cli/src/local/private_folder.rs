@@ -9,7 +9,6 @@ use std::{
         unix::fs::MetadataExt as _,
     },
     path::{Component, Path, PathBuf},
-    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -38,10 +37,10 @@ pub(crate) struct Entry {
     pub(crate) name: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct OwnFolder {
     path: PathBuf,
-    folder: Arc<OwnedFd>,
+    folder: OwnedFd,
 }
 
 fn refused(path: &Path, problem: &str) -> io::Error {
@@ -126,7 +125,7 @@ impl OwnFolder {
         if !is_mine(owner) || mode & 0o022 != 0 {
             return Err(refused(&path, "it is not this user's alone"));
         }
-        Ok(Self { path, folder: Arc::new(folder) })
+        Ok(Self { path, folder })
     }
 
     /// Its path when it was opened.
