@@ -4,8 +4,6 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-#[cfg(feature = "server")]
-pub(crate) use crate::args::code::server_of;
 pub use crate::args::{
     cell::CellName,
     code::CodeArgs,
@@ -21,59 +19,38 @@ pub use crate::args::{
     script::MachineArgs,
     verify::GroupKind,
 };
-pub(crate) use crate::args::{
-    compile::CompileArgs,
-    coverage::CoverageArgs,
-    doctor::DoctorArgs,
-    execution::ExecutionArgs,
-    explain::{ExplainArgs, Shown},
-    hash::HashArgs,
-    new::NewArgs,
-    profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
-    run::RunArgs,
-    size::SizeArgs,
-    snapshot::SnapshotArgs,
-    test::TestArgs,
-    tx::{TxArgs, TxCommand},
-    verify::VerifyArgs,
-};
-#[cfg(feature = "server")]
-pub(crate) use crate::args::{
-    of_chain::{DumpArgs, ReplayArgs},
-    servers::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs},
-};
 
 use crate::{failure::Failure, groups::grouped, output, output::color::ColorChoice, version};
 
 mod cell;
 pub(crate) mod code;
-mod compile;
-mod coverage;
+pub(crate) mod compile;
+pub(crate) mod coverage;
 pub(crate) mod credentials;
 mod debug;
 pub(crate) mod diagnosis;
-mod doctor;
+pub(crate) mod doctor;
 pub(crate) mod execution;
-mod explain;
+pub(crate) mod explain;
 mod fuzz;
-mod hash;
+pub(crate) mod hash;
 pub(crate) mod lock;
-mod new;
+pub(crate) mod new;
 mod number;
 #[cfg(feature = "server")]
 pub(crate) mod of_chain;
 mod optimise;
 pub(crate) mod percent;
-mod profile;
-mod run;
+pub(crate) mod profile;
+pub(crate) mod run;
 pub(crate) mod script;
 #[cfg(feature = "server")]
 pub(crate) mod servers;
-mod size;
-mod snapshot;
-mod test;
-mod tx;
-mod verify;
+pub(crate) mod size;
+pub(crate) mod snapshot;
+pub(crate) mod test;
+pub(crate) mod tx;
+pub(crate) mod verify;
 
 /// Compile CKB-VM scripts ahead of time and run them in a sandbox.
 #[derive(Debug, Parser)]
@@ -109,46 +86,46 @@ pub(crate) enum Command {
     /// Start a script from a template
     ///
     /// Exit status: 0 written; 2 the folder exists or cannot be written.
-    New(NewArgs),
+    New(new::NewArgs),
     /// Build a folder and run its transactions
     ///
     /// Exit status: 0 all end as expected; 1 one does not, or the build fails; 2 invalid usage, or no
     /// transactions; 3 Antares failed.
-    Test(TestArgs),
+    Test(test::TestArgs),
     /// Test a folder, and again after each change what changed
     ///
     /// Runs until interrupted. Exit status: 2 invalid usage, or no transactions; 3 Antares failed.
-    Watch(TestArgs),
+    Watch(test::TestArgs),
     /// Build transactions for tests
-    Tx(TxArgs),
+    Tx(tx::TxArgs),
     /// Run a script
     ///
     /// Exit status: 0 the script exited with 0; 1 it did not; 2 invalid usage or input; 3 Antares failed.
-    Run(RunArgs),
+    Run(run::RunArgs),
     /// Verify a transaction: run all its scripts
     ///
     /// Exit status: 0 all scripts accept; 1 one does not, or a limit was exceeded; 2 invalid usage or input;
     /// 3 Antares failed.
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
     /// Fetch a transaction and all that its scripts can read from a CKB node
     ///
     /// Exit status: 0 written; 2 invalid usage, or the node does not know the transaction or one of its
     /// cells; 3 the node cannot be reached or returned wrong data.
     #[cfg(feature = "server")]
-    Dump(DumpArgs),
+    Dump(of_chain::DumpArgs),
     /// Verify the blocks of a CKB node's chain, and compare cycles and verdicts
     ///
     /// Exit status: 0 no differences; 1 differences; 2 invalid usage; 3 the node or Antares failed.
     #[cfg(feature = "server")]
-    Replay(ReplayArgs),
+    Replay(of_chain::ReplayArgs),
     /// Show where the cycles of a script or a transaction go
     ///
     /// Exit status: 0 profiled, however the script ended; 1 a diff exceeds --fail-over; 2 invalid usage or
     /// input; 3 Antares failed.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-    Profile(ProfileArgs),
+    Profile(profile::ProfileArgs),
     /// Suggest changes that cost fewer cycles
-    Insights(InsightsArgs),
+    Insights(profile::InsightsArgs),
     /// Debug a script or a transaction with gdb, forwards and backwards
     ///
     /// Exit status: 0 gdb disconnected; 2 invalid usage or input; 3 Antares failed. With --gdb, that of gdb.
@@ -163,12 +140,12 @@ pub(crate) enum Command {
     /// Record cycles, outcomes and sizes of a folder in a file, and report changes
     ///
     /// Exit status: 0 written, or no changes; 1 changes; 2 invalid usage or input; 3 Antares failed.
-    Snapshot(SnapshotArgs),
+    Snapshot(snapshot::SnapshotArgs),
     /// Report the lines, functions and branches that scripts and transactions run
     ///
     /// Exit status: 0 all ran, however they ended; 1 below --fail-under; 2 invalid usage or input, or no
     /// lines; 3 Antares failed.
-    Coverage(CoverageArgs),
+    Coverage(coverage::CoverageArgs),
     /// Fuzz the fields of a transaction, and keep what violates an invariant
     ///
     /// Exit status: 0 no findings; 1 findings; 2 invalid usage or input, or the initial transaction is a
@@ -179,17 +156,17 @@ pub(crate) enum Command {
     /// Exit status: 0 written; 2 invalid usage or input, or no relocations; 3 Antares failed.
     Optimise(OptimiseArgs),
     /// Report what takes the bytes of a script, and shrink it
-    Size(SizeArgs),
+    Size(size::SizeArgs),
     /// Print a file's data hash of CKB, which is a script's code hash, and its SHA-256
-    Hash(HashArgs),
+    Hash(hash::HashArgs),
     /// Compile a script to a shared object
-    Compile(CompileArgs),
+    Compile(compile::CompileArgs),
     /// Print a stage of the compiler's output
-    Explain(ExplainArgs),
+    Explain(explain::ExplainArgs),
     /// Check which sandbox layers this machine supports
     ///
     /// Exit status: 0 all required layers work; 1 one does not; 2 invalid configuration; 3 no worker starts.
-    Doctor(DoctorArgs),
+    Doctor(doctor::DoctorArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -219,30 +196,30 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerCommand {
     /// Store scripts on a server
-    Upload(UploadArgs),
+    Upload(servers::UploadArgs),
     /// List what a server ran, or what it stores
-    Ls(ListArgs),
+    Ls(servers::ListArgs),
     /// Remove scripts and their native code from a server
     ///
     /// For operators, as are pin and unpin: the role admin or the server's admin.socket. Exit status: 0 all
     /// were there; 1 one was not; 3 the server failed or refused.
-    Rm(StoredArgs),
+    Rm(servers::StoredArgs),
     /// Protect scripts from eviction
-    Pin(StoredArgs),
+    Pin(servers::StoredArgs),
     /// Remove the protection
-    Unpin(StoredArgs),
+    Unpin(servers::StoredArgs),
     /// Show what a server knows of a script
     ///
     /// Exit status: 0 stored; 1 not stored; 3 the server failed.
-    Stat(StatArgs),
+    Stat(servers::StatArgs),
     /// Show whether the services of a server are serving
     ///
     /// Exit status: 0 all serve; 1 one does not; 3 the server failed.
-    Health(HealthArgs),
+    Health(servers::HealthArgs),
     /// Show versions, limits and sandbox of a server
-    Capabilities(ServerArgs),
+    Capabilities(servers::ServerArgs),
     /// Show the functions that cost most on a server
-    Top(TopArgs),
+    Top(servers::TopArgs),
     /// Drain a server, revoke signatures, change the log filter
     ///
     /// For operators, as rm.

@@ -6,7 +6,9 @@ use antares_abi::{CodeTier, Hints, Sha256Digest};
 use antares_pool::job::Stage;
 use anyhow::{Context as _, anyhow};
 
-use crate::{args::CompileArgs, failure::Failure, input, local::workers, output, output::report::grouped};
+use crate::{
+    args::compile::CompileArgs, failure::Failure, input, local::workers, output, output::report::grouped,
+};
 
 /// Compiles as `args` say.
 pub(crate) fn compile(args: &CompileArgs) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use serde::Serialize;
 
 use crate::{
-    args::{CoverageArgs, TargetArgs},
+    args::{TargetArgs, coverage::CoverageArgs},
     commands::profile,
     commands::runnable::{Terms, bare, collect, target},
     failure::Failure,

@@ -8,7 +8,7 @@ use antares_pool::{Layer, LayerStatus, Pool, PoolConfig, surroundings};
 #[cfg(feature = "server")]
 use antares_runner_svc::{app, embedded};
 
-use crate::{args::DoctorArgs, failure::Failure, local::workers::failed, output};
+use crate::{args::doctor::DoctorArgs, failure::Failure, local::workers::failed, output};
 
 /// Layers that are off by default: what they guard, and their cost.
 const PRICES: [(Layer, &str); 3] = [

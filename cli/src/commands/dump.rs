@@ -5,7 +5,7 @@ use antares_transaction::Mock;
 use anyhow::anyhow;
 
 use crate::{
-    args::DumpArgs,
+    args::of_chain::DumpArgs,
     commands::of_chain::{self, Taken},
     failure::Failure,
     input::is_stdio,

@@ -7,7 +7,7 @@ use antares_opt::{Level, PASSES};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{ExplainArgs, Shown},
+    args::explain::{ExplainArgs, Shown},
     failure::Failure,
     input,
     local::code_cache::CodeFolder,

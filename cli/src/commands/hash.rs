@@ -4,7 +4,7 @@ use antares_abi::Sha256Digest;
 use antares_transaction::{data_hash, limits::EMBEDDED_FILE_BYTES_MAX};
 use serde::Serialize;
 
-use crate::{args::HashArgs, failure::Failure, input, output};
+use crate::{args::hash::HashArgs, failure::Failure, input, output};
 
 /// Output of `--json`: a contract.
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use anyhow::Context as _;
 
-use crate::{args::NewArgs, failure::Failure, output};
+use crate::{args::new::NewArgs, failure::Failure, output};
 
 /// Files of a folder of `examples/scripts`, and the workflow that all share.
 macro_rules! template {

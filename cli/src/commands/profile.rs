@@ -27,7 +27,10 @@ use bytes::Bytes;
 
 pub use crate::local::profiled::Profiled;
 use crate::{
-    args::{DiffArgs, InsightsArgs, MachineArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    args::{
+        MachineArgs, TargetArgs,
+        profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
+    },
     commands::verify,
     failure::Failure,
     input,

@@ -15,7 +15,7 @@ use self::{
     report::{BlockShape, ReorganisedShape, RunShape, SummaryShape},
 };
 use crate::{
-    args::ReplayArgs,
+    args::of_chain::ReplayArgs,
     commands::of_chain,
     failure::Failure,
     input::verify_request::Request,

@@ -6,7 +6,7 @@ use antares_abi::Tier;
 use antares_transaction::Environment;
 
 use crate::{
-    args::{CredentialArgs, RunArgs},
+    args::{CredentialArgs, run::RunArgs},
     commands::verify,
     failure::Failure,
     input,

@@ -7,7 +7,10 @@ use antares_proto::v1;
 use anyhow::anyhow;
 
 use crate::{
-    args::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs, server_of},
+    args::{
+        code::server_of,
+        servers::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs},
+    },
     failure::Failure,
     input,
     limits::SCRIPT_BYTES_MAX,

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use serde_json::json;
 
 use crate::{
-    args::{SizeArgs, percent::share},
+    args::{percent::share, size::SizeArgs},
     failure::Failure,
     input, output,
     output::report::{Numbers, change_row, changes, grouped},

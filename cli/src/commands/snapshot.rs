@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{
-        SnapshotArgs,
         percent::{Percent, share},
+        snapshot::SnapshotArgs,
     },
     commands::profile,
     commands::runnable::{Terms, collect, in_parallel, target, tracked},

@@ -15,7 +15,7 @@ use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 
 use crate::{
-    args::{DiagnosisArgs, TestArgs},
+    args::{DiagnosisArgs, test::TestArgs},
     commands::{
         runnable::{collect, in_parallel, is_transaction},
         verify::{read_draft, read_transaction},

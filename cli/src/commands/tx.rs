@@ -1,7 +1,7 @@
 //! `antares tx build`: a mock transaction from a small file.
 
 use crate::{
-    args::{TxArgs, TxCommand},
+    args::tx::{TxArgs, TxCommand},
     commands::verify::read_draft,
     failure::Failure,
     output,

@@ -11,7 +11,7 @@ use antares_transaction::{
 use anyhow::anyhow;
 
 use crate::{
-    args::{CredentialArgs, DiagnosisArgs, ExecutionArgs, VerifyArgs},
+    args::{CredentialArgs, DiagnosisArgs, execution::ExecutionArgs, verify::VerifyArgs},
     failure::Failure,
     input,
     input::verify_request::Request,

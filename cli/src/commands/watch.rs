@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    args::TestArgs,
+    args::test::TestArgs,
     commands::{runnable::collect, test::Suite},
     failure::Failure,
 };
