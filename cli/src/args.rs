@@ -97,7 +97,8 @@ pub(crate) enum Command {
     /// Runs until interrupted. Exit status: 2 invalid usage, or no transactions; 3 Antares failed.
     Watch(test::TestArgs),
     /// Build transactions for tests
-    Tx(tx::TxArgs),
+    #[command(subcommand)]
+    Tx(tx::TxCommand),
     /// Run a script
     ///
     /// Exit status: 0 the script exited with 0; 1 it did not; 2 invalid usage or input; 3 Antares failed.
@@ -223,7 +224,8 @@ pub(crate) enum ServerCommand {
     /// Drain a server, revoke signatures, change the log filter
     ///
     /// For operators, as rm.
-    Admin(crate::commands::admin::AdminArgs),
+    #[command(subcommand)]
+    Admin(crate::commands::admin::AdminCommand),
     /// Compile scripts on a server before they are needed
     ///
     /// Exit status: 0 all compiled; 1 one did not compile or is not stored; 2 invalid usage or input; 3 the

@@ -2,14 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-
-/// Arguments of `antares tx`.
-#[derive(Debug, Args)]
-pub(crate) struct TxArgs {
-    #[command(subcommand)]
-    pub command: TxCommand,
-}
+use clap::Subcommand;
 
 /// What to do.
 #[derive(Debug, Subcommand)]

@@ -1,26 +1,13 @@
 //! `antares admin`: an operator's actions on a process of the service.
 
 use antares_proto::v1::{self, admin_service_client::AdminServiceClient};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-use crate::{
-    args::servers::ServerArgs,
-    failure::Failure,
-    output,
-    remote::calls::{Server, inventory::call},
-};
-
-/// Arguments of `antares admin`.
-#[derive(Debug, Args)]
-pub(crate) struct AdminArgs {
-    /// What to do.
-    #[command(subcommand)]
-    command: AdminCommand,
-}
+use crate::{args::servers::ServerArgs, failure::Failure, output, remote::calls::inventory::call};
 
 /// What to do to a process.
 #[derive(Debug, Subcommand)]
-enum AdminCommand {
+pub(crate) enum AdminCommand {
     /// Stop as on SIGTERM: calls in progress finish
     Drain {
         #[command(flatten)]
@@ -42,21 +29,29 @@ enum AdminCommand {
     },
 }
 
-pub(crate) fn admin(args: &AdminArgs) -> Result<(), Failure> {
-    match &args.command {
-        AdminCommand::Drain { server } => {
-            server.server()?.drain()?;
-            output::print(b"draining\n")
-        }
-        AdminCommand::Revoke { name, server } => {
-            let answer = server.server()?.revoke(name)?;
-            output::print(revoked(name, &answer).as_bytes())
-        }
-        AdminCommand::LogFilter { filter, server } => {
-            let previous = server.server()?.set_log_filter(filter)?;
-            output::print(format!("{}\n", output::printable(&previous)).as_bytes())
-        }
-    }
+pub(crate) fn admin(command: &AdminCommand) -> Result<(), Failure> {
+    let (AdminCommand::Drain { server }
+    | AdminCommand::Revoke { server, .. }
+    | AdminCommand::LogFilter { server, .. }) = command;
+    let text = server.server()?.request(async |channel| {
+        let mut client = AdminServiceClient::new(channel);
+        Ok(match command {
+            AdminCommand::Drain { .. } => {
+                client.drain(call(v1::DrainRequest {})).await?;
+                "draining\n".to_owned()
+            }
+            AdminCommand::Revoke { name, .. } => {
+                let asked = call(v1::RevokeRequest { name: name.clone() });
+                revoked(name, client.revoke(asked).await?.get_ref())
+            }
+            AdminCommand::LogFilter { filter, .. } => {
+                let asked = call(v1::SetLogFilterRequest { filter: filter.clone() });
+                let answer = client.set_log_filter(asked).await?;
+                format!("{}\n", output::printable(&answer.get_ref().previous))
+            }
+        })
+    })?;
+    output::print(text.as_bytes())
 }
 
 /// What was revoked and its dependents, one per line.
@@ -74,26 +69,4 @@ fn revoked(name: &str, answer: &v1::RevokeResponse) -> String {
         text += &format!("{}  {state}\n", output::printable(library));
     }
     text
-}
-
-impl Server {
-    fn drain(&self) -> Result<(), Failure> {
-        self.request(async |channel| {
-            AdminServiceClient::new(channel).drain(call(v1::DrainRequest {})).await.map(drop)
-        })
-    }
-
-    fn revoke(&self, name: &str) -> Result<v1::RevokeResponse, Failure> {
-        self.request(async |channel| {
-            let asked = call(v1::RevokeRequest { name: name.to_owned() });
-            AdminServiceClient::new(channel).revoke(asked).await.map(tonic::Response::into_inner)
-        })
-    }
-
-    fn set_log_filter(&self, filter: &str) -> Result<String, Failure> {
-        self.request(async |channel| {
-            let asked = call(v1::SetLogFilterRequest { filter: filter.to_owned() });
-            Ok(AdminServiceClient::new(channel).set_log_filter(asked).await?.into_inner().previous)
-        })
-    }
 }

@@ -17,10 +17,8 @@ use crate::{
     output,
     output::json,
     output::report::{functions_table, grouped},
-    output::server_json::{
-        HealthShape, RanScript, RanShape, ServiceShape, StatShape, StoredEntry, StoredShape, TopShape,
-    },
-    remote::calls::{Server, inventory::Health},
+    output::server_json::{RanScript, RanShape, ServiceShape, StoredShape, TopShape},
+    remote::calls::Server,
     remote::server_profile::digest,
 };
 
@@ -79,16 +77,13 @@ fn each_stored(
 
 /// `antares ls --stored`.
 fn list_stored(args: &ListArgs) -> Result<(), Failure> {
+    let stored = args.server.server()?.list_stored(args.artifacts)?;
     if args.json {
-        let stored = args.server.server()?.list_stored(args.artifacts)?.into_iter().map(|entry| {
-            let (size_bytes, pinned, used) = (entry.size_bytes, entry.pinned, entry.used);
-            StoredEntry { key: entry.key.to_string(), size_bytes, pinned, used }
-        });
-        return json::print(&StoredShape { stored: stored.collect() });
+        return json::print(&StoredShape { stored });
     }
     let what = if args.artifacts { "artifact" } else { "sha256 of the script" };
     let mut text = format!("{what:<64} {:>16}  notes\n", "bytes");
-    for entry in args.server.server()?.list_stored(args.artifacts)? {
+    for entry in stored {
         let notes = match (entry.pinned, entry.used) {
             (true, true) => "pinned, used",
             (true, false) => "pinned",
@@ -106,12 +101,12 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.stored {
         return list_stored(args);
     }
+    let all = args.server.server()?.list(args.window_ms)?;
     if args.json {
-        let ran = args.server.server()?.list(args.window_ms)?;
-        return json::print(&RanShape { scripts: ran.iter().map(RanScript::of).collect() });
+        return json::print(&RanShape { scripts: all.iter().map(RanScript::of).collect() });
     }
     let mut text = format!("{:<64} {:>20} {:>12}\n", "sha256 of the script", "cycles", "runs");
-    for ran in args.server.server()?.list(args.window_ms)? {
+    for ran in all {
         let name = if ran.script.is_empty() { "transactions" } else { &ran.script };
         let _ = writeln!(text, "{name:<64} {:>20} {:>12}", grouped(ran.cycles), grouped(ran.runs));
     }
@@ -122,32 +117,30 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
 pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let script = digest(&args.script)?;
     let stat = args.server.server()?.stat(script)?;
-    let ended = if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    if args.json {
-        let (size_bytes, (cycles, runs)) = (stat.size_bytes, stat.ran);
-        let sha256 = script.to_string();
-        json::print(&StatShape { script: sha256.clone(), sha256, size_bytes, runs, cycles })?;
-        return Ok(ended);
+    match args.json {
+        true => json::print(&stat)?,
+        false => {
+            let stored =
+                stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
+            let (cycles, runs) = (grouped(stat.cycles), grouped(stat.runs));
+            let text = format!("sha256  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
+            output::print(text.as_bytes())?;
+        }
     }
-    let stored = stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
-    let (cycles, runs) = (grouped(stat.ran.0), grouped(stat.ran.1));
-    let text = format!("sha256  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
-    output::print(text.as_bytes())?;
-    Ok(ended)
+    Ok(if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `antares health`: status 1 if a service is not serving.
 pub(crate) fn health(args: &HealthArgs) -> Result<ExitCode, Failure> {
-    let Health { services, is_serving } = args.server.server()?.health()?;
-    if args.json {
-        let services = services.into_iter().map(|(name, serving)| ServiceShape { name, serving }).collect();
-        json::print(&HealthShape { serving: is_serving, services })?;
-    } else {
-        let line =
-            |(name, serves)| format!("{name:<28} {}\n", if serves { "serving" } else { "not serving" });
-        output::print(services.into_iter().map(line).collect::<String>().as_bytes())?;
+    let health = args.server.server()?.health()?;
+    let line = |service: &ServiceShape<'_>| {
+        format!("{:<28} {}\n", service.name, if service.serving { "serving" } else { "not serving" })
+    };
+    match args.json {
+        true => json::print(&health)?,
+        false => output::print(health.services.iter().map(line).collect::<String>().as_bytes())?,
     }
-    Ok(if is_serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if health.serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `antares capabilities`.

@@ -18,6 +18,7 @@ use crate::{
     failure::Failure,
     limits::CALL_OVERHEAD_MAX,
     output::printable,
+    output::server_json::{HealthShape, ServiceShape, StatShape},
     remote::status::{self, Problem},
 };
 
@@ -32,28 +33,10 @@ const SERVICES: [&str; 7] = [
     "antares.v1.ProfileService",
 ];
 
-/// Output of `antares stat`.
-#[derive(Debug)]
-pub(crate) struct Stat {
-    /// None if it is not stored.
-    pub(crate) size_bytes: Option<u64>,
-    /// Recorded cycles and runs.
-    pub(crate) ran: (u64, u64),
-}
-
 pub(crate) fn call<T>(message: T) -> Call<T> {
     let mut call = Call::new(message);
     call.set_timeout(CALL_OVERHEAD_MAX);
     call
-}
-
-/// Health of a server's services.
-#[derive(Debug)]
-pub(crate) struct Health {
-    /// Each service by name, and whether it serves; `all` is the server as a whole.
-    pub(crate) services: Vec<(&'static str, bool)>,
-    /// Whether all services serve.
-    pub(crate) is_serving: bool,
 }
 
 impl Server {
@@ -79,7 +62,7 @@ impl Server {
     }
 
     /// The server's information on a script.
-    pub(crate) fn stat(&self, script: Sha256Digest) -> Result<Stat, Failure> {
+    pub(crate) fn stat(&self, script: Sha256Digest) -> Result<StatShape, Failure> {
         self.request(async |channel| {
             let script_sha256 = script.to_string();
             let asked = call(v1::GetScriptRequest { script_sha256: script_sha256.clone() });
@@ -93,14 +76,15 @@ impl Server {
                 Err(status) => return Err(status),
             };
             let ran = list(channel, None).await?.into_iter().find(|ran| ran.script == script_sha256);
-            Ok(Stat { size_bytes, ran: ran.map_or((0, 0), |ran| (ran.cycles, ran.runs)) })
+            let (cycles, runs) = ran.map_or((0, 0), |ran| (ran.cycles, ran.runs));
+            Ok(StatShape { script: script_sha256.clone(), sha256: script_sha256, size_bytes, runs, cycles })
         })
     }
 
     /// Health of each service, and whether all serve.
-    pub(crate) fn health(&self) -> Result<Health, Failure> {
+    pub(crate) fn health(&self) -> Result<HealthShape<'static>, Failure> {
         self.request(async |channel| {
-            let (mut services, mut is_serving) = (Vec::new(), false);
+            let mut health = HealthShape { serving: false, services: Vec::new() };
             for service in SERVICES {
                 let asked = call(HealthCheckRequest { service: service.to_owned() });
                 let status = match HealthClient::new(channel.clone()).check(asked).await {
@@ -109,11 +93,12 @@ impl Server {
                     Err(status) if Problem::of(&status) == Problem::NoSuchName => continue,
                     Err(status) => return Err(status),
                 };
-                let serves = status == ServingStatus::Serving;
-                is_serving |= serves && service.is_empty();
-                services.push((if service.is_empty() { "all" } else { service }, serves));
+                let serving = status == ServingStatus::Serving;
+                health.serving |= serving && service.is_empty();
+                let name = if service.is_empty() { "all" } else { service };
+                health.services.push(ServiceShape { name, serving });
             }
-            Ok(Health { services, is_serving })
+            Ok(health)
         })
     }
 

@@ -4,7 +4,7 @@ use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, StoredKind, store_service_client::StoreServiceClient};
 
 use super::{Server, inventory::call};
-use crate::{failure::Failure, remote::status::is_not_found};
+use crate::{failure::Failure, output::server_json::StoredEntry, remote::status::is_not_found};
 
 fn kind(is_artifact: bool) -> i32 {
     if is_artifact { StoredKind::Artifact.into() } else { StoredKind::Script.into() }
@@ -12,15 +12,18 @@ fn kind(is_artifact: bool) -> i32 {
 
 impl Server {
     /// All entries of a kind, by key.
-    pub(crate) fn list_stored(&self, artifacts: bool) -> Result<Vec<v1::StoredEntry>, Failure> {
+    pub(crate) fn list_stored(&self, artifacts: bool) -> Result<Vec<StoredEntry>, Failure> {
         self.request(async |channel| {
             let mut client = StoreServiceClient::new(channel);
-            let (mut entries, mut page_token) = (Vec::<v1::StoredEntry>::new(), String::new());
+            let (mut entries, mut page_token) = (Vec::new(), String::new());
             loop {
                 let kind = kind(artifacts);
                 let asked = call(v1::ListStoredRequest { kind, page_token, ..Default::default() });
                 let page = client.list_stored(asked).await?.into_inner();
-                entries.extend(page.entries);
+                entries.extend(page.entries.into_iter().map(|entry| {
+                    let v1::StoredEntry { key, size_bytes, pinned, used } = entry;
+                    StoredEntry { key, size_bytes, pinned, used }
+                }));
                 page_token = page.next_page_token;
                 if page_token.is_empty() {
                     return Ok(entries);
