@@ -5,7 +5,6 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use crate::args::{
-    cell::CellName,
     code::CodeArgs,
     credentials::CredentialArgs,
     debug::DebugArgs,
@@ -17,12 +16,12 @@ pub use crate::args::{
     percent::share,
     profile::TargetArgs,
     script::MachineArgs,
-    verify::GroupKind,
 };
 
 use crate::{failure::Failure, groups::grouped, output, output::color::ColorChoice, version};
 
-mod cell;
+pub(crate) mod cell;
+pub(crate) mod choice;
 pub(crate) mod code;
 pub(crate) mod compile;
 pub(crate) mod coverage;

@@ -1,27 +1,21 @@
-//! A cell, selected by name.
+//! A script group: the lock or the type script of a cell.
 
-use std::str::FromStr;
+use antares_pool::job::{CellName, GroupKind};
 
-use antares_pool::job;
+use crate::args::choice::Choice;
+
+/// Which script of a cell.
+pub(super) const KINDS: [Choice<GroupKind>; 2] =
+    [("lock", GroupKind::Lock, "The lock script"), ("type", GroupKind::Type, "The type script")];
 
 /// A cell of the transaction, as `input.N` or `output.N`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CellName(pub job::CellName);
-
-impl FromStr for CellName {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let cell = || {
-            let (list, index) = text.split_once('.')?;
-            match list {
-                "input" => Some(job::CellName::Input(index.parse().ok()?)),
-                "output" => Some(job::CellName::Output(index.parse().ok()?)),
-                _ => None,
-            }
-        };
-        cell().map(Self).ok_or("must be input.N or output.N")
-    }
+pub(crate) fn cell_name(text: &str) -> Result<CellName, &'static str> {
+    let cell = || match text.split_once('.')? {
+        ("input", index) => Some(CellName::Input(index.parse().ok()?)),
+        ("output", index) => Some(CellName::Output(index.parse().ok()?)),
+        _ => None,
+    };
+    cell().ok_or("must be input.N or output.N")
 }
 
 #[cfg(test)]
@@ -30,10 +24,10 @@ mod tests {
 
     #[test]
     fn cells_have_names() {
-        assert_eq!("input.0".parse(), Ok(CellName(job::CellName::Input(0))));
-        assert_eq!("output.12".parse(), Ok(CellName(job::CellName::Output(12))));
+        assert_eq!(cell_name("input.0"), Ok(CellName::Input(0)));
+        assert_eq!(cell_name("output.12"), Ok(CellName::Output(12)));
         for text in ["", "input", "input.", "input.-1", "inputs.0", "input.0.lock"] {
-            assert!(text.parse::<CellName>().is_err(), "{text}");
+            assert!(cell_name(text).is_err(), "{text}");
         }
     }
 }

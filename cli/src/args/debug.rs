@@ -3,9 +3,15 @@
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use antares_abi::Isa;
+use antares_pool::job::{CellName, GroupKind};
 use clap::{Args, value_parser};
 
-use super::{cell::CellName, lock::LockArgs, number::number, verify::GroupKind};
+use super::{
+    cell::{KINDS, cell_name},
+    choice::one_of,
+    lock::LockArgs,
+    number::number,
+};
 
 /// Arguments of `antares debug`.
 #[derive(Debug, Args)]
@@ -17,10 +23,10 @@ pub struct DebugArgs {
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
     /// Run one script group: the lock or the type script of --cell
-    #[arg(long, value_enum, value_name = "lock|type", requires_all = ["cell", "tx"], hide_possible_values = true)]
+    #[arg(long, value_parser = one_of(KINDS), value_name = "lock|type", requires_all = ["cell", "tx"], hide_possible_values = true)]
     pub group: Option<GroupKind>,
     /// The cell of --group
-    #[arg(long, value_name = "input.N|output.N", requires = "group")]
+    #[arg(long, value_name = "input.N|output.N", value_parser = cell_name, requires = "group")]
     pub cell: Option<CellName>,
     /// Newest active VM version, which runs scripts referenced by type hash [default: 2]
     #[arg(long, value_name = "0|1|2", requires = "tx", value_parser = value_parser!(u32).range(0..=2))]

@@ -1,6 +1,6 @@
 //! Arguments about why a script failed.
 
-use std::{convert::Infallible, path::PathBuf, str::FromStr};
+use std::{convert::Infallible, path::PathBuf};
 
 use clap::{ArgAction, Args};
 
@@ -17,7 +17,7 @@ pub struct DiagnosisArgs {
     #[arg(long, value_name = "FILE")]
     pub error_codes: Option<PathBuf>,
     /// Source map of a JavaScript bundle; repeatable, with the bundle's name
-    #[arg(long, value_name = "[NAME=]FILE")]
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = source_map)]
     pub source_map: Vec<SourceMapName>,
     /// Same as --explain; -vv adds all system calls, of accepting scripts too, -vvv the call tree with
     /// cycles, -vvvv the last 1,000 instructions
@@ -33,15 +33,10 @@ pub struct SourceMapName {
     pub path: PathBuf,
 }
 
-impl FromStr for SourceMapName {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text.split_once('=') {
-            Some((bundle, path)) => Self { bundle: Some(bundle.to_owned()), path: path.into() },
-            None => Self { bundle: None, path: text.into() },
-        })
-    }
+/// A file, perhaps after the bundle's name and `=`.
+fn source_map(text: &str) -> Result<SourceMapName, Infallible> {
+    let (bundle, path) = text.split_once('=').map_or((None, text), |(bundle, path)| (Some(bundle), path));
+    Ok(SourceMapName { bundle: bundle.map(str::to_owned), path: path.into() })
 }
 
 impl DiagnosisArgs {

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use antares_abi::Tier;
-use clap::{
-    Args,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-    value_parser,
-};
+use clap::{Args, value_parser};
 
 use crate::{
-    args::{code::CodeArgs, credentials::CredentialArgs, diagnosis::DiagnosisArgs, number::number},
+    args::{
+        choice::{Choice, one_of},
+        code::CodeArgs,
+        credentials::CredentialArgs,
+        diagnosis::DiagnosisArgs,
+        number::number,
+    },
     limits::DEADLINE_MS_MAX,
 };
 
@@ -31,7 +33,7 @@ pub(crate) struct ExecutionArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
     /// Tiers that may run the script
-    #[arg(long, value_parser = tiers(), default_value_t)]
+    #[arg(long, value_parser = one_of(TIERS), default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
     pub code: CodeArgs,
@@ -56,14 +58,9 @@ impl LimitArgs {
     }
 }
 
-/// Parses the tiers that may run.
-pub(crate) fn tiers() -> impl TypedValueParser<Value = Tier> {
-    let names = Tier::ALL.map(|tier| {
-        PossibleValue::new(tier.name()).help(match tier {
-            Tier::Auto => "Native code where possible, the interpreter for the rest",
-            Tier::Native => "Compile first, and fail if the compile fails",
-            Tier::Interpreter => "The interpreter only; never compiles",
-        })
-    });
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())
-}
+/// The tiers that may run.
+pub(crate) const TIERS: [Choice<Tier>; 3] = [
+    ("auto", Tier::Auto, "Native code where possible, the interpreter for the rest"),
+    ("native", Tier::Native, "Compile first, and fail if the compile fails"),
+    ("interpreter", Tier::Interpreter, "The interpreter only; never compiles"),
+];

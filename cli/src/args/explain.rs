@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use antares_abi::Stage;
 use antares_opt::Level;
-use clap::{
-    Args,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-};
+use clap::Args;
 
-use crate::args::script::MachineArgs;
+use crate::args::{
+    choice::{Choice, one_of},
+    script::MachineArgs,
+};
 
 /// Arguments of `antares explain`.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// The stage
-    #[arg(long, value_parser = stages(), required_unless_present = "passes")]
+    #[arg(long, value_parser = one_of(SHOWN), required_unless_present = "passes")]
     pub stage: Option<Shown>,
     /// List the optimiser's passes; needs no script
     #[arg(long, conflicts_with_all = ["after", "hinted"])]
@@ -47,7 +47,7 @@ pub(crate) enum Shown {
 }
 
 /// Names, stages and descriptions.
-const SHOWN: [(&str, Shown, &str); 8] = [
+const SHOWN: [Choice<Shown>; 8] = [
     ("hash", Shown::Hash, "Digest of the bytes and key of the artifact"),
     ("image", Shown::Stage(Stage::Image), "Segments, entry, symbols"),
     ("program", Shown::Stage(Stage::Program), "Functions and blocks"),
@@ -57,15 +57,6 @@ const SHOWN: [(&str, Shown, &str); 8] = [
     ("asm", Shown::Stage(Stage::Asm), "Host assembly"),
     ("object", Shown::Stage(Stage::Object), "The relocatable object file (binary)"),
 ];
-
-/// Parses the stage.
-fn stages() -> impl TypedValueParser<Value = Shown> {
-    let names = SHOWN.map(|(name, _, help)| PossibleValue::new(name).help(help));
-    PossibleValuesParser::new(names).try_map(|name| {
-        let found = SHOWN.into_iter().find(|(known, ..)| *known == name);
-        found.map(|(_, shown, _)| shown).ok_or("no such stage")
-    })
-}
 
 /// Number of full-tier passes up to and including the one of this name; 0 for `lift`, before all of them.
 fn passes_done(name: &str) -> Result<u32, String> {

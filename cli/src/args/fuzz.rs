@@ -2,10 +2,16 @@
 
 use std::path::PathBuf;
 
+use antares_pool::job::{CellName, GroupKind};
 use antares_transaction::FieldName;
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{cell::CellName, lock::Content, number::number, verify::GroupKind};
+use super::{
+    cell::{KINDS, cell_name},
+    choice::one_of,
+    lock::Content,
+    number::number,
+};
 
 /// Maximum number of concurrent processes.
 const JOBS_MAX: i64 = 256;
@@ -33,10 +39,10 @@ pub struct FuzzArgs {
     #[arg(long = "field", value_name = "NAME")]
     pub fields: Vec<FieldName>,
     /// Run one script group: the lock or the type script of --cell
-    #[arg(long, value_enum, value_name = "lock|type", requires = "cell", hide_possible_values = true)]
+    #[arg(long, value_parser = one_of(KINDS), value_name = "lock|type", requires = "cell", hide_possible_values = true)]
     pub group: Option<GroupKind>,
     /// The cell of --group
-    #[arg(long, value_name = "input.N|output.N", requires = "group")]
+    #[arg(long, value_name = "input.N|output.N", value_parser = cell_name, requires = "group")]
     pub cell: Option<CellName>,
     /// VM errors and exceeded cycle limits are no findings
     #[arg(long)]

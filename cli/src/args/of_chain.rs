@@ -1,23 +1,24 @@
 //! Arguments about a CKB node and its chain.
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use antares_abi::Tier;
 use antares_node::BareFormat;
 use ckb_types::H256;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::args::{
+    choice::{Choice, one_of},
     code::CodeArgs,
-    execution::{LimitArgs, tiers},
+    execution::{LimitArgs, TIERS},
 };
 
 /// A transaction of a node's chain, or one that uses its cells.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfChainArgs {
     /// Hash of a transaction of the node's chain
-    #[arg(long, value_name = "0xHASH", conflicts_with = "tx", requires = "rpc")]
-    pub tx_hash: Option<TxHash>,
+    #[arg(long, value_name = "0xHASH", value_parser = tx_hash, conflicts_with = "tx", requires = "rpc")]
+    pub tx_hash: Option<H256>,
     /// JSON-RPC of a CKB node, such as http://127.0.0.1:8114
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
@@ -25,30 +26,16 @@ pub(crate) struct OfChainArgs {
     #[arg(long, value_name = "DIR", requires = "rpc")]
     pub rpc_cache: Option<PathBuf>,
     /// Who wrote the JSON of a transaction without its cells: a node or ckb-cli, CCC, or Lumos [default: node]
-    #[arg(long, value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
-    pub format: Option<JsonFormat>,
+    #[arg(long, value_parser = one_of(FORMATS), value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
+    pub format: Option<BareFormat>,
 }
 
 /// Who wrote the JSON of a transaction without its cells.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum JsonFormat {
-    /// A node, or ckb-cli
-    Node,
-    /// `ccc.stringify`
-    Ccc,
-    /// A transaction or a skeleton of Lumos
-    Lumos,
-}
-
-impl From<JsonFormat> for BareFormat {
-    fn from(format: JsonFormat) -> Self {
-        match format {
-            JsonFormat::Node => Self::Node,
-            JsonFormat::Ccc => Self::Ccc,
-            JsonFormat::Lumos => Self::Lumos,
-        }
-    }
-}
+const FORMATS: [Choice<BareFormat>; 3] = [
+    ("node", BareFormat::Node, "A node, or ckb-cli"),
+    ("ccc", BareFormat::Ccc, "`ccc.stringify`"),
+    ("lumos", BareFormat::Lumos, "A transaction or a skeleton of Lumos"),
+];
 
 /// Which node.
 #[derive(Clone, Debug, Args)]
@@ -65,14 +52,14 @@ pub(crate) struct NodeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
     /// Hash of a transaction of the node's chain
-    #[arg(long, value_name = "0xHASH", required_unless_present = "tx", conflicts_with = "tx")]
-    pub tx_hash: Option<TxHash>,
+    #[arg(long, value_name = "0xHASH", value_parser = tx_hash, required_unless_present = "tx", conflicts_with = "tx")]
+    pub tx_hash: Option<H256>,
     /// A transaction without its cells: JSON, or molecule in hexadecimal digits; - for standard input
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
     /// Who wrote the JSON of a transaction without its cells: a node or ckb-cli, CCC, or Lumos [default: node]
-    #[arg(long, value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
-    pub format: Option<JsonFormat>,
+    #[arg(long, value_parser = one_of(FORMATS), value_name = "node|ccc|lumos", requires = "tx", hide_possible_values = true)]
+    pub format: Option<BareFormat>,
     #[command(flatten)]
     pub node: NodeArgs,
     /// Output file, - for standard output
@@ -92,7 +79,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub node: NodeArgs,
     /// Tiers that may run the script
-    #[arg(long, value_parser = tiers(), default_value_t)]
+    #[arg(long, value_parser = one_of(TIERS), default_value_t)]
     pub tier: Tier,
     /// Wait for the full compile
     #[arg(long)]
@@ -114,18 +101,9 @@ impl ReplayArgs {
     }
 }
 
-/// Hash of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TxHash(pub(crate) H256);
-
-impl FromStr for TxHash {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
-        let hash = digits.and_then(|digits| digits.parse().ok());
-        hash.map(Self).ok_or("must be 0x and 64 hexadecimal digits")
-    }
+fn tx_hash(text: &str) -> Result<H256, &'static str> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
+    digits.and_then(|digits| digits.parse().ok()).ok_or("must be 0x and 64 hexadecimal digits")
 }
 
 #[cfg(test)]
@@ -135,9 +113,9 @@ mod tests {
     #[test]
     fn hashes_are_whole() {
         let text = format!("0x{}", "0a".repeat(32));
-        assert_eq!(text.parse(), Ok(TxHash(H256([10; 32]))));
+        assert_eq!(tx_hash(&text), Ok(H256([10; 32])));
         for wrong in ["", "0x", "0x00", &text[2..], &text.replace("0a", "0g"), &format!("{text}00")] {
-            assert!(wrong.parse::<TxHash>().is_err(), "{wrong}");
+            assert!(tx_hash(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use antares_pool::job;
-use clap::{Args, ValueEnum, value_parser};
+use antares_pool::job::{CellName, GroupKind};
+use clap::{Args, value_parser};
 
 #[cfg(feature = "server")]
 use crate::args::of_chain::OfChainArgs;
-use crate::args::{cell::CellName, execution::ExecutionArgs};
+use crate::args::{
+    cell::{KINDS, cell_name},
+    choice::one_of,
+    execution::ExecutionArgs,
+};
 
 /// Arguments of `antares verify`.
 #[derive(Debug, Args)]
@@ -22,10 +26,10 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub of_chain: OfChainArgs,
     /// Run one script group: the lock or the type script of --cell
-    #[arg(long, value_enum, value_name = "lock|type", requires = "cell", hide_possible_values = true)]
+    #[arg(long, value_parser = one_of(KINDS), value_name = "lock|type", requires = "cell", hide_possible_values = true)]
     pub group: Option<GroupKind>,
     /// The cell of --group
-    #[arg(long, value_name = "input.N|output.N", requires = "group")]
+    #[arg(long, value_name = "input.N|output.N", value_parser = cell_name, requires = "group")]
     pub cell: Option<CellName>,
     /// Newest active VM version, which runs scripts referenced by type hash [default: 2; with --rpc, as the
     /// chain]
@@ -37,22 +41,4 @@ pub(crate) struct VerifyArgs {
     pub mainnet_epoch: Option<u64>,
     #[command(flatten)]
     pub how: ExecutionArgs,
-}
-
-/// Which script of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GroupKind {
-    /// The lock script
-    Lock,
-    /// The type script
-    Type,
-}
-
-impl From<GroupKind> for job::GroupKind {
-    fn from(kind: GroupKind) -> Self {
-        match kind {
-            GroupKind::Lock => Self::Lock,
-            GroupKind::Type => Self::Type,
-        }
-    }
 }

@@ -8,10 +8,10 @@ use antares_node::{
 };
 use antares_transaction::{Environment, worded};
 use anyhow::{Context as _, anyhow};
-use ckb_types::{core::HeaderView, prelude::*};
+use ckb_types::{H256, core::HeaderView, prelude::*};
 
 use crate::{
-    args::of_chain::{JsonFormat, NodeArgs, OfChainArgs, TxHash},
+    args::of_chain::{NodeArgs, OfChainArgs},
     failure::Failure,
     input, output,
     output::progress,
@@ -56,7 +56,7 @@ pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Ta
 /// input is treated as a transaction with cells, whose reader reports the error.
 pub(crate) fn bare(
     file: &[u8],
-    format: Option<JsonFormat>,
+    format: Option<BareFormat>,
     has_server: bool,
 ) -> Result<Option<Vec<u8>>, Failure> {
     match read(file, format) {
@@ -75,8 +75,8 @@ pub(crate) fn bare(
     }
 }
 
-fn read(file: &[u8], format: Option<JsonFormat>) -> Result<BareTransaction, BareError> {
-    let read = BareTransaction::read_as(file, format.map_or(BareFormat::Node, Into::into));
+fn read(file: &[u8], format: Option<BareFormat>) -> Result<BareTransaction, BareError> {
+    let read = BareTransaction::read_as(file, format.unwrap_or_default());
     read.map_err(|error| match error {
         BareError::Shape { path, detail }
             if detail.starts_with("invalid") || detail.starts_with("missing") =>
@@ -88,7 +88,7 @@ fn read(file: &[u8], format: Option<JsonFormat>) -> Result<BareTransaction, Bare
 }
 
 /// A transaction of the chain.
-pub(crate) fn by_hash(node: &ChainNode, TxHash(hash): &TxHash) -> Result<Taken, Failure> {
+pub(crate) fn by_hash(node: &ChainNode, hash: &H256) -> Result<Taken, Failure> {
     let work = async {
         let whole = node.whole(hash).await.map_err(failure)?;
         let resolved = node.resolve(&whole.transaction).await.map_err(unresolved)?;
@@ -116,7 +116,7 @@ pub(crate) fn of_file(node: &ChainNode, bare: Result<BareTransaction, BareError>
 /// Reads a transaction without its cells, `-` for standard input.
 pub(crate) fn read_bare(
     path: &Path,
-    format: Option<JsonFormat>,
+    format: Option<BareFormat>,
 ) -> Result<Result<BareTransaction, BareError>, Failure> {
     let bytes = input::read(path, antares_node::limits::BARE_BYTES_MAX as u64)?;
     Ok(read(&bytes, format))
@@ -160,11 +160,7 @@ pub(crate) fn failure(error: NodeError) -> Failure {
 pub(crate) fn unresolved(error: ResolveError) -> Failure {
     match error {
         ResolveError::ChainNode(error) => failure(error),
-        ResolveError::At { path, source } => match failure(source) {
-            Failure::Usage(error) => Failure::Usage(error.context(path)),
-            Failure::Service(error) => Failure::Service(error.context(path)),
-            other @ Failure::Refused { .. } => other,
-        },
+        ResolveError::At { path, source } => failure(source).of(&path),
         error => Failure::Usage(anyhow!(error)),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path, process::ExitCode};
 
-use antares_pool::job;
 use antares_transaction::{
     Environment, MockError,
     limits::TRANSACTION_BYTES_MAX,
@@ -36,7 +35,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     };
     let request = Request {
         is_bare: source.is_bare,
-        group: args.group.map(job::GroupKind::from).zip(args.cell.map(|cell| cell.0)),
+        group: args.group.zip(args.cell),
         ..Request::new(source.json, environment, &args.how)
     };
     if request.is_bare && args.how.diagnosis.verbose > 1 {

@@ -17,7 +17,7 @@ use anyhow::anyhow;
 use serde::Serialize;
 
 use crate::{
-    args::diagnosis::DiagnosisArgs,
+    args::{cell::cell_name, diagnosis::DiagnosisArgs},
     failure::Failure,
     input,
     input::parsed_transaction,
@@ -172,8 +172,8 @@ pub fn of_verdict(
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
     let mut found = Vec::new();
     for (group, cycles_max) in wanted {
-        let Ok(cell) = group.cell.parse::<crate::args::CellName>() else { continue };
-        let selected = (group.kind, cell.0);
+        let Ok(cell) = cell_name(&group.cell) else { continue };
+        let selected = (group.kind, cell);
         if group.error.as_ref().is_some_and(|error| error.kind == "ScriptNotFound") {
             let (is_type, source, index) = place(selected);
             let near = mock.near_code(is_type, source, index);

@@ -64,7 +64,7 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
 /// The named group, or the only one.
 fn group(args: &DebugArgs, mock: &Mock) -> Result<(GroupKind, CellName), Failure> {
     if let (Some(kind), Some(cell)) = (args.group, args.cell) {
-        return Ok((kind.into(), cell.0));
+        return Ok((kind, cell));
     }
     let mut found = Vec::new();
     for group in groups(mock) {

@@ -61,7 +61,7 @@ impl Target {
             Ok(other)
         });
         let environment = Environment::default();
-        let group = args.group.map(GroupKind::from).zip(args.cell.map(|cell| cell.0));
+        let group = args.group.zip(args.cell);
         let cycles_max = args.max_cycles.unwrap_or(CYCLES_MAX);
         Ok(Self { mock, names, environment, group, other: other.transpose()?, cycles_max })
     }
