@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     args::{TargetArgs, coverage::CoverageArgs},
     commands::profile,
-    commands::runnable::{Terms, bare, collect, target},
+    commands::runnable::{files, target},
     failure::Failure,
     output,
 };
@@ -72,19 +72,14 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
 
 /// All named targets, and those in named folders.
 fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
-    let terms = Terms { limits: args.limits, args: &args.args };
     let mut targets = Vec::new();
     for input in &args.inputs {
         if !input.is_dir() {
-            targets.push(named(input, &terms)?);
+            targets.push(named(input, args)?);
             continue;
         }
-        let mut found = Vec::new();
-        collect(input, &mut found)?;
-        found.sort();
-        for path in found {
-            let target = target(&path, &terms)?;
-            targets.extend(target);
+        for path in files(input)? {
+            targets.extend(target(&path, args.limits, &args.args)?);
         }
     }
     if targets.is_empty() {
@@ -94,12 +89,12 @@ fn targets(args: &CoverageArgs) -> Result<Vec<TargetArgs>, Failure> {
 }
 
 /// The target in a named file, or the reason why it cannot run.
-fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
+fn named(path: &Path, args: &CoverageArgs) -> Result<TargetArgs, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::Usage(anyhow::Error::from(error).context(format!("cannot read {}", path.display())))
     };
     fs::metadata(path).map_err(unreadable)?;
-    if let Some(target) = target(path, terms)? {
+    if let Some(target) = target(path, args.limits, &args.args)? {
         return Ok(target);
     }
     let mut magic = [0; 7];
@@ -108,7 +103,7 @@ fn named(path: &Path, terms: &Terms<'_>) -> Result<TargetArgs, Failure> {
         let text = format!("{} is no script, no transaction and no profile", path.display());
         return Err(Failure::Usage(anyhow!(text)));
     }
-    Ok(TargetArgs { elf: Some(path.to_owned()), ..bare(terms) })
+    Ok(TargetArgs { elf: Some(path.to_owned()), limits: args.limits, ..TargetArgs::default() })
 }
 
 fn shape(runs: u64, all: CoverageFigures, files: &BTreeMap<String, CoveredFile>) -> CoverageShape<'_> {

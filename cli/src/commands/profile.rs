@@ -50,11 +50,8 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     }
     let profiled = target(&args.target)?;
     let view = View::new(&profiled.profile, &profiled.programs);
-    let format = match (args.format, args.output.as_deref()) {
-        (Some(format), _) => Some(format),
-        (None, Some(path)) => Some(format_of(path)?),
-        (None, None) => None,
-    };
+    let of_name = || args.output.as_deref().map(format_of).transpose();
+    let format = args.format.map_or_else(of_name, |format| Ok(Some(format)))?;
     if let Some(format) = format {
         let before = args.before.as_deref().map(read_profile).transpose()?;
         let before = before.as_ref().map(|before| View::new(&before.profile, &before.programs));
@@ -203,22 +200,11 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         sample_salt: 0,
     };
     let report = request(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
-    let ProfiledReport::Run(run) = &report.report else {
-        return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
-    };
-    let ending = match &run.outcome {
-        RunOutcome::Exit(code) => format!("exit {code}"),
-        RunOutcome::Error { name, detail } => format!("{name} {}", detail.as_deref().unwrap_or_default()),
-        RunOutcome::CyclesExceeded => "the cycle limit was passed".to_owned(),
-    };
-    let ending = ending.trim_end().to_owned();
-    let outcome = format!("{} cycles; {ending}", run.cycles);
     let mut programs = Programs::new();
     programs.add(&elf);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let labels = [("script", name), ("sha256", Sha256Digest::of(&elf).to_string())];
-    let size_bytes = elf.len() as u64;
-    Ok(Profiled { ending, size_bytes, ..finish(report, programs, labels, outcome)? })
+    finish(&report, programs, labels, elf.len() as u64)
 }
 
 /// A script that replaces another one.
@@ -286,33 +272,41 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
     };
     let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
     let report = request(&ProfileJob::Verify(job), &files.file, &cells, args)?;
-    let (outcome, ending) = match &report.report {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let labels = [("transaction", name), ("kind", "transaction".to_owned())];
+    finish(&report, elfs, labels, size_bytes)
+}
+
+/// One line about the outcome, and how the run ended in a few constant words.
+fn told(report: &ProfiledReport) -> Result<(String, String), Failure> {
+    Ok(match report {
+        ProfiledReport::Run(run) => {
+            let ending = match &run.outcome {
+                RunOutcome::Exit(code) => format!("exit {code}"),
+                RunOutcome::Error { name, detail: Some(detail) } => format!("{name} {detail}"),
+                RunOutcome::Error { name, detail: None } => name.clone(),
+                RunOutcome::CyclesExceeded => "the cycle limit was passed".to_owned(),
+            };
+            let ending = ending.trim_end().to_owned();
+            (format!("{} cycles; {ending}", run.cycles), ending)
+        }
         ProfiledReport::Verify(VerifyReport::Done { outcome, cycles, groups, .. }) => {
             let text = match outcome {
                 VerifyOutcome::Ok => "accepted",
                 VerifyOutcome::Failed => "not accepted",
                 VerifyOutcome::NotRun => "not run",
             };
-            let failed = groups.iter().find_map(|group| group.error.as_ref());
-            let ending = failed.map_or_else(
-                || text.to_owned(),
+            let ending = match groups.iter().find_map(|group| group.error.as_ref()) {
                 // A link with the code hash would differ for each build.
-                |error| {
-                    without_dead_link(&format!("{}: {} ", error.source, error.detail)).trim_end().to_owned()
-                },
-            );
-            (format!("{cycles} cycles; {text}"), ending)
+                Some(error) => without_dead_link(&format!("{}: {} ", error.source, error.detail)),
+                None => text.to_owned(),
+            };
+            (format!("{cycles} cycles; {text}"), ending.trim_end().to_owned())
         }
         ProfiledReport::Verify(VerifyReport::Refused { detail, .. }) => {
             return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
         }
-        ProfiledReport::Run(_) => {
-            return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
-        }
-    };
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let labels = [("transaction", name), ("kind", "transaction".to_owned())];
-    Ok(Profiled { ending, size_bytes, ..finish(report, elfs, labels, outcome)? })
+    })
 }
 
 /// Runs `job` in a worker on this machine, with a script, or a transaction and some of its cells.
@@ -330,11 +324,12 @@ fn request(
 }
 
 fn finish(
-    report: ProfileReport,
+    report: &ProfileReport,
     programs: Programs,
     labels: [(&str, String); 2],
-    outcome: String,
+    size_bytes: u64,
 ) -> Result<Profiled, Failure> {
+    let (outcome, ending) = told(&report.report)?;
     if report.mismatch_cycles > 0 {
         let cycles = report.mismatch_cycles;
         return Err(workers::ours(format!(
@@ -344,8 +339,8 @@ fn finish(
     let profile = Profile::decode(&report.profile)
         .context("the worker answered with no profile")
         .map_err(Failure::Service)?;
-    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
+    let labels = labels.map(|(key, value)| (key.to_owned(), value)).into();
+    Ok(Profiled { profile, programs, labels, outcome, ending, size_bytes })
 }
 
 /// Functions by cost.

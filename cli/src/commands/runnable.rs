@@ -23,22 +23,21 @@ use crate::{
     limits::SNAPSHOT_ENTRIES_MAX,
 };
 
-/// How to run all files.
-#[derive(Default)]
-pub(crate) struct Terms<'a> {
-    pub limits: LimitArgs,
-    /// Arguments of scripts without an arguments file.
-    pub args: &'a [OsString],
-}
-
 /// File by which cargo and others mark build folders.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// Folders of npm's packages, and of cargo's builds without that mark.
 const BUILT_AGAIN: [&str; 2] = ["node_modules", "target"];
 
-/// Collects files in a folder, recursively. Skips hidden files, folders of build results, and links, which
+/// The files in a folder, recursively, in order. Skips hidden files, folders of build results, and links, which
 /// may form cycles.
-pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    collect(folder, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if folder.join(CACHE_TAG).exists() {
         return Ok(());
     }
@@ -101,11 +100,6 @@ pub(crate) fn in_parallel<T: Send>(
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Arguments on these terms, without a target.
-pub(crate) fn bare(terms: &Terms<'_>) -> TargetArgs {
-    TargetArgs { limits: terms.limits, ..TargetArgs::default() }
-}
-
 /// Whether a file is a transaction in JSON, or one described in TOML.
 pub(crate) fn is_transaction(path: &Path) -> Result<bool, Failure> {
     let mark: &[u8] = match path.extension().and_then(|end| end.to_str()) {
@@ -117,9 +111,14 @@ pub(crate) fn is_transaction(path: &Path) -> Result<bool, Failure> {
     Ok(bytes.windows(mark.len()).any(|part| part == mark))
 }
 
-/// The target in a file; none if it is neither a script nor a transaction.
-pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs>, Failure> {
-    let target = bare(terms);
+/// The target in a file; none if it is neither a script nor a transaction. `args` are those of scripts
+/// without an arguments file.
+pub(crate) fn target(
+    path: &Path,
+    limits: LimitArgs,
+    args: &[OsString],
+) -> Result<Option<TargetArgs>, Failure> {
+    let target = TargetArgs { limits, ..TargetArgs::default() };
     if is_transaction(path)? {
         return Ok(Some(TargetArgs { tx: Some(path.to_owned()), ..target }));
     }
@@ -133,7 +132,7 @@ pub(crate) fn target(path: &Path, terms: &Terms<'_>) -> Result<Option<TargetArgs
     beside.push(".args");
     let given = fs::read_to_string(PathBuf::from(beside));
     let given = given.map(|given| given.lines().map(OsString::from).collect());
-    let args = given.unwrap_or_else(|_| terms.args.to_vec());
+    let args = given.unwrap_or_else(|_| args.to_vec());
     Ok(Some(TargetArgs { elf: Some(path.to_owned()), args, ..target }))
 }
 

@@ -19,7 +19,7 @@ use crate::{
         snapshot::SnapshotArgs,
     },
     commands::profile,
-    commands::runnable::{Terms, collect, in_parallel, target, tracked},
+    commands::runnable::{files, in_parallel, target, tracked},
     failure::Failure,
     input,
     limits::{SNAPSHOT_BYTES_MAX, SNAPSHOT_FUNCTIONS_MAX},
@@ -105,10 +105,8 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
 
 /// Runs everything; of files that git ignores, only those in the snapshot `before`.
 fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot, Failure> {
-    let mut found = Vec::new();
-    collect(&args.folder, &mut found)?;
+    let mut found = files(&args.folder)?;
     found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
-    found.sort();
     let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
     if let Some(tracked) = tracked(&args.folder) {
         found.retain(|path| tracked.contains(path) || before.entries.contains_key(&named(path)));
@@ -124,8 +122,7 @@ fn take(args: &SnapshotArgs, file: &Path, before: &Snapshot) -> Result<Snapshot,
 
 /// Runs one file; none if it is not runnable, or needs a transaction.
 fn entry(path: &Path, args: &SnapshotArgs) -> Result<Option<Entry>, Failure> {
-    let terms = Terms { limits: args.limits, args: &[] };
-    let Some(target) = target(path, &terms)? else { return Ok(None) };
+    let Some(target) = target(path, args.limits, &[])? else { return Ok(None) };
     let profiled = profile::target(&target).map_err(|failure| failure.of(&path.display().to_string()))?;
     if target.elf.is_some() && profiled.ending.contains(NEEDS_TRANSACTION) {
         return Ok(None);

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{
     args::{DiagnosisArgs, test::TestArgs},
     commands::{
-        runnable::{collect, in_parallel, is_transaction},
+        runnable::{files, in_parallel, is_transaction},
         verify::{read_draft, read_transaction},
     },
     failure::Failure,
@@ -83,12 +83,11 @@ impl<'a> Suite<'a> {
             return Ok(Round { is_built: false, passed: 0, failed: 0, tests: Vec::new() });
         }
         let mut found = Vec::new();
-        collect(folder, &mut found)?;
-        let is_wanted = |path: &PathBuf| {
-            Ok((named(path, folder).contains(&self.args.only) && is_transaction(path)?).then(|| path.clone()))
-        };
-        let found: Vec<PathBuf> =
-            found.iter().map(is_wanted).filter_map(Result::transpose).collect::<Result<_, Failure>>()?;
+        for path in files(folder)? {
+            if named(&path, folder).contains(&self.args.only) && is_transaction(&path)? {
+                found.push(path);
+            }
+        }
         if found.is_empty() {
             return Err(Failure::Usage(anyhow!("{} has no transactions to test", folder.display())));
         }

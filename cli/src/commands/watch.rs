@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     args::test::TestArgs,
-    commands::{runnable::collect, test::Suite},
+    commands::{runnable::files, test::Suite},
     failure::Failure,
 };
 
@@ -42,11 +42,9 @@ pub(crate) fn watch(args: &TestArgs) -> Result<ExitCode, Failure> {
 
 /// Times and lengths of all files.
 fn versions(folder: &Path) -> BTreeMap<PathBuf, Option<(SystemTime, u64)>> {
-    let mut found = Vec::new();
-    let _ = collect(folder, &mut found);
     let version = |path: PathBuf| {
         let version = path.metadata().ok().and_then(|data| Some((data.modified().ok()?, data.len())));
         (path, version)
     };
-    found.into_iter().map(version).collect()
+    files(folder).unwrap_or_default().into_iter().map(version).collect()
 }

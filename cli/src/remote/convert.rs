@@ -8,7 +8,7 @@ use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_client::Naming;
 use antares_pool::job::Tier;
 use antares_proto::v1;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::{
     input::run_request::Request,
@@ -75,7 +75,11 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         compile_ms: timings.compile_ms,
         run_us: timings.run_us,
         artifact,
-        cache: cache_use(used.cache),
+        cache: match used.cache() {
+            v1::CacheUse::Hit => CacheUse::Hit,
+            v1::CacheUse::Miss => CacheUse::Miss,
+            v1::CacheUse::None | v1::CacheUse::Unspecified => CacheUse::None,
+        },
         code_tier: code_tier(&used),
         debug: verdict.debug,
         debug_lines_left_out: verdict.debug_lines_left_out,
@@ -98,24 +102,14 @@ fn code_tier(used: &v1::ArtifactUse) -> Option<CodeTier> {
 }
 
 fn outcome(number: i32) -> anyhow::Result<Outcome> {
-    match v1::Outcome::try_from(number) {
-        Ok(v1::Outcome::Exit) => Ok(Outcome::Exit),
-        Ok(v1::Outcome::Error) => Ok(Outcome::Error),
-        Ok(v1::Outcome::CyclesExceeded) => Ok(Outcome::CyclesExceeded),
-        Ok(v1::Outcome::DeadlineExceeded) => Ok(Outcome::DeadlineExceeded),
-        Ok(v1::Outcome::SandboxViolation) => Ok(Outcome::SandboxViolation),
-        Ok(v1::Outcome::NotRun | v1::Outcome::Unspecified) | Err(_) => {
-            anyhow::bail!("unknown outcome {number}")
-        }
-    }
-}
-
-fn cache_use(number: i32) -> CacheUse {
-    match v1::CacheUse::try_from(number) {
-        Ok(v1::CacheUse::Hit) => CacheUse::Hit,
-        Ok(v1::CacheUse::Miss) => CacheUse::Miss,
-        Ok(v1::CacheUse::None | v1::CacheUse::Unspecified) | Err(_) => CacheUse::None,
-    }
+    Ok(match v1::Outcome::try_from(number) {
+        Ok(v1::Outcome::Exit) => Outcome::Exit,
+        Ok(v1::Outcome::Error) => Outcome::Error,
+        Ok(v1::Outcome::CyclesExceeded) => Outcome::CyclesExceeded,
+        Ok(v1::Outcome::DeadlineExceeded) => Outcome::DeadlineExceeded,
+        Ok(v1::Outcome::SandboxViolation) => Outcome::SandboxViolation,
+        Ok(v1::Outcome::NotRun | v1::Outcome::Unspecified) | Err(_) => bail!("unknown outcome {number}"),
+    })
 }
 
 #[cfg(test)]
