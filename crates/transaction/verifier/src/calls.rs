@@ -36,9 +36,6 @@ struct Node {
     /// The last instruction that ran in the call.
     pc: u64,
     parent: usize,
-    first_child: usize,
-    last_child: usize,
-    next: usize,
     cycles: u64,
     depth: u32,
     /// The first argument.
@@ -93,10 +90,6 @@ impl Calls {
         }
         let depth = self.nodes[parent].depth + 1;
         self.nodes.push(Node { address, link, parent, depth, a0, ..Node::default() });
-        match std::mem::replace(&mut self.nodes[parent].last_child, index) {
-            0 => self.nodes[parent].first_child = index,
-            before => self.nodes[before].next = index,
-        }
         self.at = index;
     }
 
@@ -132,16 +125,10 @@ impl Calls {
         stack
     }
 
-    /// All nodes, each after its parent.
+    /// All nodes, in the order of their calls: each before its callees, and these before the next call.
     pub(crate) fn into_tree(self) -> Vec<CallNode> {
-        let mut tree = Vec::with_capacity(self.nodes.len());
-        let mut open = vec![0];
-        while let Some(at) = open.pop() {
-            let Node { depth, address, cycles, first_child, next, .. } = self.nodes[at];
-            tree.push(CallNode { depth, address, cycles });
-            open.extend([next, first_child].into_iter().filter(|index| *index != 0));
-        }
-        tree
+        let call = |Node { depth, address, cycles, .. }| CallNode { depth, address, cycles };
+        self.nodes.into_iter().map(call).collect()
     }
 }
 

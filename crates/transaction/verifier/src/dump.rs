@@ -1,7 +1,9 @@
 //! Dumps the current state of a guest as an ELF: its memory, and a first page that restores its registers and
 //! resumes it.
 
-use crate::guest::{Guest, GuestError};
+use ckb_vm::{Error, Memory, Register, SupportMachine};
+
+use crate::guest::{is_code, read};
 
 /// Bytes of a page of the VM.
 const PAGE_BYTES: u64 = 4096;
@@ -24,27 +26,27 @@ struct Segment {
 ///
 /// Its memory cannot be read, or the page below its lowest bytes, which gets the entry code, does not exist or
 /// is too far away.
-pub(crate) fn elf_of(guest: &mut dyn Guest) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn elf_of(guest: &mut impl SupportMachine) -> Result<Vec<u8>, Error> {
     let mut segments = segments(guest)?;
     let first = segments.first().map_or(0, |segment| segment.start / PAGE_BYTES * PAGE_BYTES);
     // The page before it, but not at address 0.
     let Some(start) = first.checked_sub(PAGE_BYTES).filter(|start| *start > 0) else {
-        return Err(GuestError::Unexpected("Unexpected segments".to_owned()));
+        return Err(Error::Unexpected("Unexpected segments".to_owned()));
     };
     let (bytes, entry) = restoring(guest, start)?;
     segments.insert(0, Segment { start, bytes, is_code: true });
     Ok(write(&segments, entry))
 }
 
-fn segments(guest: &mut dyn Guest) -> Result<Vec<Segment>, GuestError> {
+fn segments(guest: &mut impl SupportMachine) -> Result<Vec<Segment>, Error> {
     let mut segments: Vec<Segment> = Vec::new();
-    for page in 0..guest.memory_bytes() / PAGE_BYTES {
+    for page in 0..guest.memory().memory_size() as u64 / PAGE_BYTES {
         let start = page * PAGE_BYTES;
-        let bytes = guest.read(start, PAGE_BYTES)?;
+        let bytes = read(guest, start, PAGE_BYTES)?;
         let Some(begin) = bytes.iter().position(|byte| *byte != 0) else { continue };
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let (begin, end) = (begin / 8 * 8, end.next_multiple_of(8));
-        let (at, is_code) = (start + begin as u64, guest.is_code(page)?);
+        let (at, is_code) = (start + begin as u64, is_code(guest, page)?);
         if let Some(last) = segments.last_mut() {
             let gap = at - (last.start + last.bytes.len() as u64);
             let gap = usize::try_from(gap).unwrap_or(usize::MAX);
@@ -61,10 +63,10 @@ fn segments(guest: &mut dyn Guest) -> Result<Vec<Segment>, GuestError> {
 
 /// A page at `start` with the registers of `guest`, followed by code that loads them; and the address of that
 /// code.
-fn restoring(guest: &dyn Guest, start: u64) -> Result<(Vec<u8>, u64), GuestError> {
+fn restoring(guest: &impl SupportMachine, start: u64) -> Result<(Vec<u8>, u64), Error> {
     const A0: u32 = 10;
-    let registers = guest.registers();
-    let mut page: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
+    let mut page: Vec<u8> =
+        guest.registers().iter().flat_map(|register| register.to_u64().to_le_bytes()).collect();
     let entry = start + page.len() as u64;
     let load = |register: u32| (register * 8) << 20 | A0 << 15 | 3 << 12 | register << 7 | 0x03;
     // auipc a0, 0; addi a0, a0, -(bytes of registers).
@@ -73,9 +75,9 @@ fn restoring(guest: &dyn Guest, start: u64) -> Result<(Vec<u8>, u64), GuestError
     code.extend((1..32).filter(|register| *register != A0).map(load));
     code.push(load(A0));
     let here = entry + 4 * code.len() as u64;
-    let distance = guest.pc().wrapping_sub(here).cast_signed();
+    let distance = guest.pc().to_u64().wrapping_sub(here).cast_signed();
     if !(-JUMP_BYTES_MAX..JUMP_BYTES_MAX).contains(&distance) {
-        return Err(GuestError::Unexpected("Unexpected masked".to_owned()));
+        return Err(Error::Unexpected("Unexpected masked".to_owned()));
     }
     code.push(jump(distance));
     page.extend(code.iter().flat_map(|word| word.to_le_bytes()));

@@ -7,11 +7,15 @@ use antares_hosted::{
     Link,
     job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall, HostedNews, Watched},
 };
+use ckb_vm::{
+    Error, Memory, Register, SupportMachine,
+    registers::{A0, A7},
+};
 
 use crate::{
     calls::Functions,
     dump,
-    guest::{Guest, GuestError},
+    guest::{read, set_result, text},
 };
 
 const CLOSE: u64 = 57;
@@ -48,20 +52,21 @@ pub(crate) struct Parent {
 
 impl Parent {
     /// Serves the call of `guest`, the VM with this number. Returns false if it does not know the call.
-    pub(crate) fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, GuestError> {
-        let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|index| guest.argument(index));
-        match guest.number() {
+    pub(crate) fn call(&self, vm: u64, guest: &mut impl SupportMachine) -> Result<bool, Error> {
+        let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|index| guest.registers()[A0 + index].to_u64());
+        let number = guest.registers()[A7].to_u64();
+        match number {
             CLOSE => self.give(guest, HostCall::Close(int(a0)))?,
             SEEK => {
                 let whence = int(a2);
                 if !(0..=2).contains(&whence) {
-                    return Err(GuestError::Unexpected("Unexpected whence".to_owned()));
+                    return Err(Error::Unexpected("Unexpected whence".to_owned()));
                 }
                 self.give(guest, HostCall::Seek(int(a0), a1.cast_signed(), whence))?;
             }
             READ => self.fill(guest, a1, HostCall::Read(int(a0), a2.min(HOST_CALL_BYTES_MAX)))?,
             WRITE => {
-                let bytes = guest.read(a1, moved(a2)?)?;
+                let bytes = read(guest, a1, moved(a2)?)?;
                 self.give(guest, HostCall::Write(int(a0), bytes))?;
             }
             WRITE_VECTOR => self.write_vector(guest, int(a0), (a1, a2))?,
@@ -76,8 +81,8 @@ impl Parent {
             TIME => self.give(guest, HostCall::Time)?,
             RANDOM => self.give(guest, HostCall::Random)?,
             OPEN | REOPEN => {
-                let (path, mode) = (guest.text(a0)?, guest.text(a1)?);
-                let replaced = (guest.number() == REOPEN).then_some(a2);
+                let (path, mode) = (text(guest, a0)?, text(guest, a1)?);
+                let replaced = (number == REOPEN).then_some(a2);
                 self.give(guest, HostCall::Open(path, mode, replaced))?;
             }
             READ_STREAM => {
@@ -91,11 +96,11 @@ impl Parent {
             REPORT => self.give(guest, HostCall::Tell(a0))?,
             SEEK_STREAM => self.give(guest, HostCall::SeekStream(a0, a1.cast_signed(), int(a2)))?,
             WRITE_STREAM => {
-                let bytes = guest.read(a0, moved(a1.saturating_mul(a2))?)?;
+                let bytes = read(guest, a0, moved(a1.saturating_mul(a2))?)?;
                 self.give(guest, HostCall::WriteStream(a3, a1, bytes))?;
             }
             WRITE_FILE => {
-                let (path, bytes) = (guest.text(a0)?, guest.read(a1, moved(a2)?)?);
+                let (path, bytes) = (text(guest, a0)?, read(guest, a1, moved(a2)?)?);
                 self.give(guest, HostCall::WriteFile(path, bytes))?;
             }
             _ => return Ok(false),
@@ -108,10 +113,10 @@ impl Parent {
         self.link.notify(HostedNews::Line { vm, text: text.to_owned() });
     }
 
-    fn request(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
+    fn request(&self, call: HostCall) -> Result<HostAnswer, Error> {
         let answer = self.link.request(call);
         match answer.error {
-            Some(why) => Err(GuestError::External(why)),
+            Some(why) => Err(Error::External(why)),
             None => Ok(answer),
         }
     }
@@ -131,37 +136,37 @@ impl Parent {
     }
 
     /// Makes the host serve `call`, and returns its value to the guest.
-    fn give(&self, guest: &mut dyn Guest, call: HostCall) -> Result<(), GuestError> {
+    fn give(&self, guest: &mut impl SupportMachine, call: HostCall) -> Result<(), Error> {
         let answer = self.request(call)?;
-        guest.set_result(answer.value.cast_unsigned());
+        set_result(guest, answer.value.cast_unsigned());
         Ok(())
     }
 
     /// Like [`Self::give`], and writes the answer's bytes to guest memory.
-    fn fill(&self, guest: &mut dyn Guest, at: u64, call: HostCall) -> Result<(), GuestError> {
+    fn fill(&self, guest: &mut impl SupportMachine, at: u64, call: HostCall) -> Result<(), Error> {
         let answer = self.request(call)?;
-        guest.write(at, &answer.bytes)?;
-        guest.set_result(answer.value.cast_unsigned());
+        guest.memory_mut().store_bytes(at, &answer.bytes)?;
+        set_result(guest, answer.value.cast_unsigned());
         Ok(())
     }
 
     fn write_vector(
         &self,
-        guest: &mut dyn Guest,
+        guest: &mut impl SupportMachine,
         to: i32,
         (at, count): (u64, u64),
-    ) -> Result<(), GuestError> {
+    ) -> Result<(), Error> {
         if count > PIECES_MAX {
-            guest.set_result(u64::MAX);
+            set_result(guest, u64::MAX);
             return Ok(());
         }
         let mut bytes = Vec::new();
         for piece in 0..count {
-            let entry = guest.read(at.wrapping_add(16 * piece), 16)?;
+            let entry = read(guest, at.wrapping_add(16 * piece), 16)?;
             let word = |at: usize| entry[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             let (from, length) = (word(0), word(8));
             moved(length.saturating_add(bytes.len() as u64))?;
-            bytes.extend(guest.read(from, length)?);
+            bytes.extend(read(guest, from, length)?);
         }
         self.give(guest, HostCall::Write(to, bytes))
     }
@@ -175,9 +180,9 @@ fn int(register: u64) -> i32 {
 }
 
 /// Returns `bytes` if one call may transfer that many.
-fn moved(bytes: u64) -> Result<u64, GuestError> {
+fn moved(bytes: u64) -> Result<u64, Error> {
     if bytes > HOST_CALL_BYTES_MAX {
-        return Err(GuestError::External(format!("one call moves more than {HOST_CALL_BYTES_MAX} bytes")));
+        return Err(Error::External(format!("one call moves more than {HOST_CALL_BYTES_MAX} bytes")));
     }
     Ok(bytes)
 }
