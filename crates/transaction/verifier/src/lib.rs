@@ -35,5 +35,4 @@ pub use engine::{CallsOf, Engine, Interpreter, PageSources, TierCycles};
 pub use quick::{QuickInterpreter, TalliedMachine};
 pub use report::TransactionReport;
 pub use served::serve_job;
-pub use verify::{Prepared, TransactionLimits, Verifier, VerifyError};
-pub use verify::{Scheduled, scheduler};
+pub use verify::{Prepared, TransactionLimits, Verifier, VerifyError, scheduler};

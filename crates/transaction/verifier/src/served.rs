@@ -15,7 +15,7 @@ use ckb_script::{
 use ckb_vm::{DefaultMachineRunner, Error as VmError, SupportMachine, Syscalls};
 
 use crate::{
-    Prepared, Scheduled,
+    Prepared,
     cells::Cells,
     decode,
     host_calls::Parent,
@@ -91,16 +91,13 @@ fn watched(
 ///
 /// # Errors
 /// Why there is no group that can start.
-pub(crate) fn run_hosted<M: DefaultMachineRunner + 'static>(
+fn run_hosted<M: DefaultMachineRunner + 'static>(
     prepared: Prepared,
     run: &HostedRun,
     host: Arc<Parent>,
 ) -> Result<Result<(i8, u64), String>, String> {
     let scheduled = scheduler::<_, M>(prepared, (run.kind, run.cell), generate::<M::Inner>, Context(host));
-    let mut scheduler = match scheduled.map_err(|error| error.to_string())? {
-        Scheduled::Ready(scheduler) => scheduler,
-        Scheduled::NotBegun(why) => return Err(why),
-    };
+    let mut scheduler = scheduled.map_err(|error| error.to_string())??;
     let data = scheduler.sg_data();
     let script = &data.sg_info.script_group.script;
     if let Ok(dep) = data.tx_info.extract_referenced_dep_index(script) {

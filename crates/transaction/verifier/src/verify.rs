@@ -92,7 +92,8 @@ pub struct Verifier<E: Engine> {
     engine: E,
     scripts: TransactionScriptsVerifier<Cells, DebugPrinter, E::Machine>,
     cancel: StopHandle,
-    log: Log,
+    /// The debug output, group by group.
+    log: Arc<Mutex<DebugLog>>,
     limits: TransactionLimits,
 }
 
@@ -100,8 +101,10 @@ impl<E: Engine> Verifier<E> {
     /// Sorts the scripts of `prepared` into groups. `cancel` stops only this verification.
     #[must_use]
     pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
-        let log = Log::new(limits.debug_bytes_max);
-        let scripts = scripts_of(prepared, calls::<E>, log.printer());
+        let log = Arc::new(Mutex::new(DebugLog::new(limits.debug_bytes_max)));
+        let printed = log.clone();
+        let printer: DebugPrinter = Arc::new(move |_group, line| lock(&printed).push(line));
+        let scripts = scripts_of(prepared, calls::<E>, printer);
         Self { engine, scripts, cancel, log, limits }
     }
 
@@ -136,38 +139,25 @@ impl<E: Engine> Verifier<E> {
             return Err(VerifyError::Cancelled);
         }
         let result = if is_type_id(group) {
-            self.run_type_id(group, cycles_max, entry)
+            let hash = group.script.calc_script_hash();
+            let result = self.scripts.verify_single(group.group_type, &hash, cycles_max);
+            result.map(|cycles| (entry.exit_code, entry.cycles) = (Some(0), cycles))
         } else {
             self.run_program(group, cycles_max, entry)
         };
-        let error = match result {
-            Err(ScriptError::VMInternalError(VmError::Pause)) if self.cancel.is_wanted() => {
-                return Err(VerifyError::Cancelled);
-            }
-            Ok(()) => {
-                entry.outcome = VerifyOutcome::Ok;
-                return Ok(());
-            }
-            Err(error) => error,
+        let Err(error) = result else {
+            entry.outcome = VerifyOutcome::Ok;
+            return Ok(());
         };
+        if self.cancel.is_wanted() && matches!(error, ScriptError::VMInternalError(VmError::Pause)) {
+            return Err(VerifyError::Cancelled);
+        }
         if let ScriptError::ValidationFailure(_, code) = error {
             entry.exit_code = Some(code);
         }
         entry.outcome = VerifyOutcome::Failed;
         entry.error = Some(group_error(&error, group));
         Ok(())
-    }
-
-    /// Runs ckb's built-in type id script.
-    fn run_type_id(
-        &self,
-        group: &ScriptGroup,
-        cycles_max: u64,
-        entry: &mut GroupReport,
-    ) -> Result<(), ScriptError> {
-        let hash = group.script.calc_script_hash();
-        let result = self.scripts.verify_single(group.group_type, &hash, cycles_max);
-        result.map(|cycles| (entry.exit_code, entry.cycles) = (Some(0), cycles))
     }
 
     fn run_program(
@@ -177,7 +167,7 @@ impl<E: Engine> Verifier<E> {
         entry: &mut GroupReport,
     ) -> Result<(), ScriptError> {
         let attempt = || {
-            self.log.lock().clear();
+            lock(&self.log).clear();
             self.cancel.renew();
             let mut scheduler = match self.scripts.create_scheduler(group) {
                 Ok(scheduler) => scheduler,
@@ -187,7 +177,7 @@ impl<E: Engine> Verifier<E> {
             (result.map_err(|error| script_error(error, cycles_max)), scheduler.consumed_cycles())
         };
         let (result, cycles) = self.engine.attempt(attempt);
-        entry.debug = self.log.lock().take();
+        entry.debug = lock(&self.log).take();
         entry.cycles = cycles;
         let interpreted = TierCycles { interpreted_cycles: cycles, ..TierCycles::default() };
         let counts = self.engine.take_counts().unwrap_or(interpreted);
@@ -215,7 +205,7 @@ fn calls<E: Engine>(
 }
 
 /// Sorts the scripts of `prepared` into groups, with system calls that `generate` creates from `context`.
-pub(crate) fn scripts_of<V: Clone, M: DefaultMachineRunner>(
+fn scripts_of<V: Clone, M: DefaultMachineRunner>(
     prepared: Prepared,
     generate: SyscallGenerator<Cells, V, M::Inner>,
     context: V,
@@ -230,7 +220,7 @@ pub(crate) fn scripts_of<V: Clone, M: DefaultMachineRunner>(
 }
 
 /// The group of `cell`, and the hash of its script.
-pub(crate) fn group_of<V: Clone, M: DefaultMachineRunner>(
+fn group_of<V: Clone, M: DefaultMachineRunner>(
     scripts: &TransactionScriptsVerifier<Cells, V, M>,
     kind: GroupKind,
     cell: CellName,
@@ -241,11 +231,8 @@ pub(crate) fn group_of<V: Clone, M: DefaultMachineRunner>(
         CellName::Input(index) => group.input_indices.contains(&(index as usize)),
         CellName::Output(index) => group.output_indices.contains(&(index as usize)),
     });
-    let name = match kind {
-        GroupKind::Lock => "lock",
-        GroupKind::Type => "type",
-    };
-    found.map(|(_, hash, group)| (hash, group)).ok_or(VerifyError::NoSuchGroup { cell, kind: name })
+    let missing = VerifyError::NoSuchGroup { cell, kind: kind.name() };
+    found.map(|(_, hash, group)| (hash, group)).ok_or(missing)
 }
 
 /// A consensus of which only the hard forks are visible to scripts. Creating its genesis block takes longer
@@ -294,41 +281,13 @@ fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
     }
 }
 
-// Debug output of scripts, with a limit.
-
-/// The debug output of one verification, group by group.
-#[derive(Clone, Debug)]
-pub(crate) struct Log(Arc<Mutex<DebugLog>>);
-
-impl Log {
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        Self(Arc::new(Mutex::new(DebugLog::new(bytes_max))))
-    }
-
-    /// Locks the log. A panic elsewhere cannot leave the lines inconsistent.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, DebugLog> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The callback of ckb-script's debug syscall.
-    pub(crate) fn printer(&self) -> DebugPrinter {
-        let log = self.clone();
-        Arc::new(move |_group, line| log.lock().push(line))
-    }
-}
-
-// Creates the scheduler of one script group with custom machines and system calls.
-
-/// The scheduler of a group, if it can start.
-pub enum Scheduled<V: Clone, M: DefaultMachineRunner> {
-    /// The scheduler, which has run nothing yet.
-    Ready(Box<Scheduler<Cells, V, M>>),
-    /// The group has no script that can start.
-    NotBegun(String),
+/// Locks the debug output. A panic elsewhere cannot leave the lines inconsistent.
+fn lock(log: &Mutex<DebugLog>) -> MutexGuard<'_, DebugLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates the scheduler of a group of `prepared`, with machines of type `M` and system calls that `generate`
-/// creates from `context`.
+/// creates from `context`. The inner error says why the group's script cannot start.
 ///
 /// # Errors
 /// If there is no such group.
@@ -337,11 +296,8 @@ pub fn scheduler<V: Clone, M: DefaultMachineRunner>(
     (kind, cell): (GroupKind, CellName),
     generate: SyscallGenerator<Cells, V, M::Inner>,
     context: V,
-) -> Result<Scheduled<V, M>, VerifyError> {
+) -> Result<Result<Scheduler<Cells, V, M>, String>, VerifyError> {
     let scripts = scripts_of::<_, M>(prepared, generate, context);
     let (_, group) = group_of(&scripts, kind, cell)?;
-    Ok(match scripts.create_scheduler(group) {
-        Ok(scheduler) => Scheduled::Ready(Box::new(scheduler)),
-        Err(error) => Scheduled::NotBegun(error.to_string()),
-    })
+    Ok(scripts.create_scheduler(group).map_err(|error| error.to_string()))
 }

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use antares_verifier::{CellName, Cells, GroupKind, Prepared, Scheduled, scheduler};
+use antares_verifier::{CellName, Cells, GroupKind, Prepared, scheduler};
 use antares_vm::Steppable;
 use ckb_script::{
     RunMode, Scheduler,
@@ -84,12 +84,10 @@ impl Recorder {
     ) -> Result<Self, DebugError> {
         let tape = Tape::default();
         let context = Context { tape: tape.clone(), calls };
-        let mut scheduler = match scheduler(prepared, (kind, cell), generate, context)? {
-            Scheduled::Ready(scheduler) => scheduler,
-            Scheduled::NotBegun(why) => return Err(DebugError::NotBegun(why)),
-        };
+        let scheduled = scheduler(prepared, (kind, cell), generate, context)?;
+        let mut scheduler = scheduled.map_err(DebugError::NotBegun)?;
         scheduler.set_root_vm_args(args);
-        Ok(Self { scheduler: *scheduler, tape, cycles_max, ended: None })
+        Ok(Self { scheduler, tape, cycles_max, ended: None })
     }
 
     pub(crate) fn group(&self) -> &SgData<Cells> {
