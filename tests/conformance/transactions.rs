@@ -12,7 +12,7 @@ use antares_tests::{
     transactions::Native,
 };
 use antares_transaction::{
-    CellFields, DepFields, Environment, Fields, Mock, SharedData, data_hash, template,
+    CellData, CellFields, DepFields, Environment, Fields, Mock, SharedData, data_hash, template,
 };
 use antares_verifier::{
     CellName, GroupKind, GroupReport, Interpreter, Prepared, StopHandle, TransactionLimits,
@@ -166,7 +166,7 @@ fn molecule_is_as_good_as_json() {
     let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
     let inputs = info.inputs.iter().map(|input| CellFields {
         output: input.output.as_slice(),
-        data: input.data[..].into(),
+        data: CellData::Inline(&input.data),
         block_hash: input.header.clone().map(Into::into),
     });
     let deps = info.cell_deps.iter().zip(&out_points).map(|(dep, out_point)| DepFields {
@@ -174,7 +174,7 @@ fn molecule_is_as_good_as_json() {
         cell_dep: None,
         cell: CellFields {
             output: dep.output.as_slice(),
-            data: dep.data[..].into(),
+            data: CellData::Inline(&dep.data),
             block_hash: dep.header.clone().map(Into::into),
         },
     });

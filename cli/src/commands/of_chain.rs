@@ -66,7 +66,7 @@ pub(crate) fn bare(
              one"
         ))),
         // Only a transaction without its cells has a declared format.
-        Err(BareError::Foreign | BareError::Mock | BareError::Syntax { .. } | BareError::TooLong { .. })
+        Err(BareError::Foreign | BareError::Mock | BareError::Syntax { .. } | BareError::TooLong(_))
             if format.is_none() =>
         {
             Ok(None)
@@ -76,7 +76,7 @@ pub(crate) fn bare(
 }
 
 fn read(file: &[u8], format: Option<BareFormat>) -> Result<BareTransaction, BareError> {
-    let read = BareTransaction::read_as(file, format.unwrap_or_default());
+    let read = BareTransaction::read(file, format.unwrap_or(BareFormat::Node));
     read.map_err(|error| match error {
         BareError::Shape { path, detail }
             if detail.starts_with("invalid") || detail.starts_with("missing") =>

@@ -74,8 +74,8 @@ impl Lookups {
         // Neither is ever closed. The tenant's own permit comes first: waiting for it blocks no other tenant.
         let (_own, _place) = (taken(&own).await, taken(&node.places).await);
         let looked_up = async {
-            let BareTransaction(transaction) = BareTransaction::read_as(&bare, format)
-                .map_err(|error| invalid("bare", &error.to_string()))?;
+            let BareTransaction(transaction) =
+                BareTransaction::read(&bare, format).map_err(|error| invalid("bare", &error.to_string()))?;
             let resolved = node.node.resolve_for_scripts(&transaction).await;
             resolved
                 .map(|resolved| parts(&transaction, resolved))

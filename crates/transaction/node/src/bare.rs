@@ -9,13 +9,8 @@ use crate::{check, error::hex, format::BareFormat, limits::BARE_BYTES_MAX, shape
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BareError {
     /// Longer than any transaction.
-    #[error("the transaction has {bytes} bytes, at most {bytes_max} are accepted")]
-    TooLong {
-        /// Actual number of bytes.
-        bytes: usize,
-        /// Maximum number of bytes.
-        bytes_max: usize,
-    },
+    #[error("the transaction has {0} bytes, at most {BARE_BYTES_MAX} are accepted")]
+    TooLong(usize),
     /// Neither JSON nor molecule.
     #[error("this is neither JSON nor hexadecimal digits behind 0x: {0}")]
     Syntax(String),
@@ -51,22 +46,14 @@ pub enum BareError {
 pub struct BareTransaction(pub TransactionView);
 
 impl BareTransaction {
-    /// Reads JSON in the nodes' format ([`BareTransaction::read_as`]).
-    ///
-    /// # Errors
-    /// The problem and its location.
-    pub fn read(text: &[u8]) -> Result<Self, BareError> {
-        Self::read_as(text, BareFormat::Node)
-    }
-
     /// Reads JSON in this format, also wrapped in `{"transaction": ...}` as by ckb-cli and nodes; molecule's
     /// encoding; or its hexadecimal digits.
     ///
     /// # Errors
     /// The problem and its location.
-    pub fn read_as(text: &[u8], format: BareFormat) -> Result<Self, BareError> {
+    pub fn read(text: &[u8], format: BareFormat) -> Result<Self, BareError> {
         if text.len() > BARE_BYTES_MAX {
-            return Err(BareError::TooLong { bytes: text.len(), bytes_max: BARE_BYTES_MAX });
+            return Err(BareError::TooLong(text.len()));
         }
         // Molecule's tables start with their length, which no text this short matches.
         if text.first_chunk().is_some_and(|length| u32::from_le_bytes(*length) as usize == text.len()) {
@@ -98,7 +85,7 @@ impl BareTransaction {
                 detail: format.reworded(error.inner().to_string()),
             }
         })?;
-        let read = Self::of(ckb_jsonrpc_types::Transaction::from(shape).into())?;
+        let read = Self::of(shape.0.into())?;
         if let Some(said) = said.and_then(|said| serde_json::from_value::<H256>(said).ok())
             && said.as_bytes() != read.0.hash().as_slice()
         {
@@ -200,7 +187,7 @@ mod tests {
 
     #[test]
     fn all_forms_are_the_same_transaction() {
-        let first = BareTransaction::read(BARE.as_bytes()).unwrap().0;
+        let first = BareTransaction::read(BARE.as_bytes(), BareFormat::Node).unwrap().0;
         let molecule = ckb_jsonrpc_types::JsonBytes::from_bytes(first.data().as_bytes());
         let molecule = serde_json::to_value(molecule).unwrap();
         for text in [
@@ -209,16 +196,17 @@ mod tests {
             BARE.replacen('{', &format!("{{\"hash\":\"{:#x}\",", first.hash()), 1),
             format!("{}\n", molecule.as_str().unwrap()),
         ] {
-            let read = BareTransaction::read(text.as_bytes()).unwrap().0;
+            let read = BareTransaction::read(text.as_bytes(), BareFormat::Node).unwrap().0;
             assert_eq!((read.hash(), read.witness_hash()), (first.hash(), first.witness_hash()), "{text}");
         }
-        let read = BareTransaction::read(first.data().as_slice()).unwrap().0;
+        let read = BareTransaction::read(first.data().as_slice(), BareFormat::Node).unwrap().0;
         assert_eq!((read.hash(), read.witness_hash()), (first.hash(), first.witness_hash()));
     }
 
     #[test]
     fn mistakes_are_reported_with_their_place() {
-        let wrong = |text: &str| BareTransaction::read(text.as_bytes()).unwrap_err().to_string();
+        let wrong =
+            |text: &str| BareTransaction::read(text.as_bytes(), BareFormat::Node).unwrap_err().to_string();
         let other = BARE.replacen('{', &format!("{{\"hash\":\"0x{}\",", "22".repeat(32)), 1);
         assert!(wrong(&other).contains("but the file says 0x2222"), "{}", wrong(&other));
         let number = format!("{{\"transaction\":{}}}", BARE.replace("\"since\":\"0x0\"", "\"since\":0"));
@@ -263,7 +251,7 @@ mod tests {
         ));
         let hashed = lumos.replace("\"version\"", &format!("\"hash\":\"{hash}\",\"version\""));
         let read = |text: &str, format| {
-            BareTransaction::read_as(text.as_bytes(), format)
+            BareTransaction::read(text.as_bytes(), format)
                 .map(|read| (read.0.hash(), read.0.witness_hash()))
                 .map_err(|error| error.to_string())
         };

@@ -12,27 +12,17 @@ use bytes::Bytes;
 use ckb_types::H256;
 use parking_lot::Mutex;
 use quick_cache::{Weighter, sync::Cache};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::limits::ANSWER_BYTES_MAX;
 
 /// Kinds of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum Space {
     Transactions,
     Headers,
     Extensions,
-}
-
-impl Space {
-    const ALL: [Self; 3] = [Self::Transactions, Self::Headers, Self::Extensions];
-
-    fn folder(self) -> &'static str {
-        match self {
-            Self::Transactions => "transactions",
-            Self::Headers => "headers",
-            Self::Extensions => "extensions",
-        }
-    }
 }
 
 type Key = (Space, [u8; 32]);
@@ -104,7 +94,7 @@ impl Disk {
 
     fn path(&self, (space, hash): Key) -> PathBuf {
         let name = format!("{:x}", H256(hash));
-        self.folder.join(space.folder()).join(&name[..2]).join(name)
+        self.folder.join(space.into_str()).join(&name[..2]).join(name)
     }
 
     fn read(&self, key: Key) -> Option<Bytes> {
@@ -152,9 +142,9 @@ impl Disk {
 
     /// All files, with their modification times and lengths.
     fn files(&self) -> Vec<(PathBuf, SystemTime, u64)> {
-        let folders = Space::ALL.map(|space| self.folder.join(space.folder()));
+        let folders = Space::VARIANTS.iter().map(|space| self.folder.join(space));
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-        let files = folders.iter().flat_map(|folder| entries(folder)).flat_map(|part| entries(&part.path()));
+        let files = folders.flat_map(|folder| entries(&folder)).flat_map(|part| entries(&part.path()));
         let reported = files.filter_map(|file| {
             let data = file.metadata().ok().filter(fs::Metadata::is_file)?;
             Some((file.path(), data.modified().ok()?, data.len()))

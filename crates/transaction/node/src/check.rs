@@ -18,7 +18,7 @@ pub(crate) fn transaction(form: Form<TransactionShape>) -> Result<TransactionVie
         Form::Hex(bytes) => {
             Transaction::from_slice(bytes.as_bytes()).map_err(|error| format!("no transaction: {error}"))?
         }
-        Form::Json(shape) => ckb_jsonrpc_types::Transaction::from(*shape).into(),
+        Form::Json(shape) => shape.0.into(),
     };
     sound(&transaction)?;
     Ok(transaction.into_view())
@@ -50,7 +50,7 @@ pub(crate) fn header(form: Form<HeaderShape>) -> Result<HeaderView, String> {
         Form::Hex(bytes) => {
             packed::Header::from_slice(bytes.as_bytes()).map_err(|error| format!("no header: {error}"))?
         }
-        Form::Json(shape) => ckb_jsonrpc_types::Header::from(*shape).into(),
+        Form::Json(shape) => shape.0.into(),
     };
     Ok(header.into_view())
 }

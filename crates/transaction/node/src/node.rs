@@ -106,10 +106,6 @@ impl ChainNode {
         NodeError::Unknown { url: self.name().to_owned(), request, why }
     }
 
-    fn senseless(&self, method: &'static str, detail: &str) -> NodeError {
-        NodeError::Senseless { url: self.name().to_owned(), method, detail: detail.to_owned() }
-    }
-
     /// Caches a transaction for others that use its cells.
     pub(crate) fn record(&self, transaction: &TransactionView) {
         self.cache.keep(Space::Transactions, &transaction.hash().into(), transaction.data().as_bytes());
@@ -122,7 +118,7 @@ impl ChainNode {
         parameters: Vec<Value>,
     ) -> Result<T, NodeError> {
         let answer = rpc::call(&self.transport, method, parameters).await?;
-        answer.ok_or_else(|| self.senseless(method, "null"))
+        answer.ok_or_else(|| self.transport.senseless(method, "null"))
     }
 
     /// Objects by hash from the cache, each once, and the hashes of the others.
@@ -158,7 +154,7 @@ impl ChainNode {
     pub async fn tip_header(&self) -> Result<HeaderView, NodeError> {
         let method = "get_tip_header";
         let form: Form<HeaderShape> = self.call(method, vec![json!("0x0")]).await?;
-        check::header(form).map_err(|detail| self.senseless(method, &detail))
+        check::header(form).map_err(|detail| self.transport.senseless(method, detail))
     }
 
     /// The rules of its chain.
@@ -212,7 +208,9 @@ impl ChainNode {
                 Ok(TransactionState::Committed(BlockPosition { block_hash, number }))
             }
             (Status::Pending | Status::Proposed, _) => Ok(TransactionState::InPool),
-            (Status::Committed, None) => Err(self.senseless("get_transaction", "committed, but in no block")),
+            (Status::Committed, None) => {
+                Err(self.transport.senseless("get_transaction", "committed, but in no block"))
+            }
             (Status::Unknown | Status::Rejected, _) => {
                 Err(self.unknown(request.clone(), " any more".to_owned()))
             }

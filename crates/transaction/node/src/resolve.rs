@@ -101,10 +101,6 @@ struct Named {
 }
 
 impl Named {
-    fn new(path: String, place: OutPoint) -> Self {
-        Self { path, place }
-    }
-
     fn hash(&self) -> H256 {
         self.place.tx_hash().into()
     }
@@ -147,15 +143,17 @@ impl ChainNode {
             return Err(ResolveError::Cellbase);
         }
         let (inputs, deps) = (transaction.inputs(), transaction.cell_deps());
-        check_counts(transaction)?;
+        at_most("tx.inputs", "entries", inputs.len(), ENTRIES_MAX)?;
+        at_most("tx.cell_deps", "entries", deps.len(), ENTRIES_MAX)?;
+        at_most("tx.header_deps", "entries", transaction.header_deps().len(), ENTRIES_MAX)?;
         let spent = inputs.clone().into_iter().enumerate().map(|(index, input)| {
-            Named::new(format!("tx.inputs[{index}].previous_output"), input.previous_output())
+            let path = format!("tx.inputs[{index}].previous_output");
+            Named { path, place: input.previous_output() }
         });
-        let used = deps
-            .clone()
-            .into_iter()
-            .enumerate()
-            .map(|(index, dep)| Named::new(format!("tx.cell_deps[{index}].out_point"), dep.out_point()));
+        let used = deps.clone().into_iter().enumerate().map(|(index, dep)| {
+            let path = format!("tx.cell_deps[{index}].out_point");
+            Named { path, place: dep.out_point() }
+        });
         let (spent, used): (Vec<Named>, Vec<Named>) = (spent.collect(), used.collect());
         let mut sources = Sources::default();
         self.fetch(&mut sources, spent.iter().chain(&used)).await?;
@@ -220,17 +218,12 @@ impl ChainNode {
                 path: named.path.clone(),
                 detail: error.to_string(),
             })?;
-            if all.len() + positions.len() > GROUP_MEMBERS_MAX {
-                return Err(ResolveError::TooMany {
-                    path: "tx.cell_deps",
-                    what: "cells with the members of dep groups",
-                    count: all.len() + positions.len(),
-                    count_max: GROUP_MEMBERS_MAX,
-                });
-            }
+            let what = "cells with the members of dep groups";
+            at_most("tx.cell_deps", what, all.len() + positions.len(), GROUP_MEMBERS_MAX)?;
             for (position, place) in positions.into_iter().enumerate() {
                 let code = CellDep::new_builder().out_point(place.clone()).dep_type(DepType::Code).build();
-                all.push((code, Named::new(format!("{} (dep group, member {position})", named.path), place)));
+                let path = format!("{} (dep group, member {position})", named.path);
+                all.push((code, Named { path, place }));
             }
         }
         self.fetch(sources, all.iter().map(|(_, named)| named)).await?;
@@ -263,14 +256,8 @@ impl Sources {
     fn add(&mut self, found: HashMap<H256, TransactionView>) -> Result<(), ResolveError> {
         let bytes = found.values().map(|transaction| transaction.data().total_size()).sum::<usize>();
         self.transaction_bytes += bytes;
-        if self.transaction_bytes > SOURCE_BYTES_MAX {
-            return Err(ResolveError::TooMany {
-                path: "tx",
-                what: "bytes of transactions that made its cells",
-                count: self.transaction_bytes,
-                count_max: SOURCE_BYTES_MAX,
-            });
-        }
+        let what = "bytes of transactions that made its cells";
+        at_most("tx", what, self.transaction_bytes, SOURCE_BYTES_MAX)?;
         self.transactions.extend(found);
         Ok(())
     }
@@ -287,14 +274,7 @@ impl Sources {
             index,
         })?;
         self.bytes += data.len();
-        if self.bytes > CELL_BYTES_MAX {
-            return Err(ResolveError::TooMany {
-                path: "tx",
-                what: "bytes of data in all cells",
-                count: self.bytes,
-                count_max: CELL_BYTES_MAX,
-            });
-        }
+        at_most("tx", "bytes of data in all cells", self.bytes, CELL_BYTES_MAX)?;
         Ok((output, data))
     }
 
@@ -304,17 +284,16 @@ impl Sources {
     }
 }
 
-fn check_counts(transaction: &TransactionView) -> Result<(), ResolveError> {
-    for (path, count) in [
-        ("tx.inputs", transaction.inputs().len()),
-        ("tx.cell_deps", transaction.cell_deps().len()),
-        ("tx.header_deps", transaction.header_deps().len()),
-    ] {
-        if count > ENTRIES_MAX {
-            return Err(ResolveError::TooMany { path, what: "entries", count, count_max: ENTRIES_MAX });
-        }
+fn at_most(
+    path: &'static str,
+    what: &'static str,
+    count: usize,
+    count_max: usize,
+) -> Result<(), ResolveError> {
+    match count > count_max {
+        true => Err(ResolveError::TooMany { path, what, count, count_max }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// The subject of an error.

@@ -93,10 +93,11 @@ async fn once<T: DeserializeOwned>(
     number: usize,
 ) -> Result<Option<T>, NodeError> {
     let bytes = transport.post(calls.method, calls.body(number).to_string().into()).await?;
-    let answer: Answer<T> = serde_json::from_slice(&bytes).map_err(unreadable(transport, calls.method))?;
+    let answer: Answer<T> =
+        serde_json::from_slice(&bytes).map_err(|error| transport.senseless(calls.method, error))?;
     match answer.error {
         Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
-        None if answer.id != Some(number as u64) => Err(senseless(transport, calls.method, "another id")),
+        None if answer.id != Some(number as u64) => Err(transport.senseless(calls.method, "another id")),
         None => Ok(answer.result),
     }
 }
@@ -111,19 +112,22 @@ pub(crate) async fn batch<T: DeserializeOwned, U>(
     let mut all = Vec::with_capacity(calls.parameters.len());
     let numbers: Vec<usize> = (0..calls.parameters.len()).collect();
     for part in numbers.chunks(BATCH_CALLS_MAX) {
-        match part {
-            [number] => all.push(take(*number, one(transport, calls, *number).await?)?),
-            part => {
-                let mut retries = transport.retries();
-                let mut together = batch_of(transport, calls, part, &mut take).await;
-                while retries.is_left(together.as_ref().err()).await {
-                    together = batch_of(transport, calls, part, &mut take).await;
-                }
-                match together? {
-                    Some(taken) => all.extend(taken),
-                    None => all.extend(each(transport, calls, part, &mut take).await?),
-                }
+        let mut retries = transport.retries();
+        let together = loop {
+            let together = match part {
+                [_] => Ok(None),
+                _ => batch_of(transport, calls, part, &mut take).await,
+            };
+            if !retries.is_left(together.as_ref().err()).await {
+                break together?;
             }
+        };
+        if let Some(taken) = together {
+            all.extend(taken);
+            continue;
+        }
+        for number in part {
+            all.push(take(*number, one(transport, calls, *number).await?)?);
         }
     }
     Ok(all)
@@ -144,14 +148,14 @@ async fn batch_of<T: DeserializeOwned, U>(
     };
     if !bytes.trim_ascii_start().starts_with(b"[") {
         let answer: Answer<IgnoredAny> =
-            serde_json::from_slice(&bytes).map_err(unreadable(transport, calls.method))?;
+            serde_json::from_slice(&bytes).map_err(|error| transport.senseless(calls.method, error))?;
         return match answer.error {
             Some(refusal) => match refused(transport, calls.request(part[0]), refusal) {
                 later if later.is_passing() => Err(later),
                 // The node does not accept batches, or none of this length.
                 _ => Ok(None),
             },
-            None => Err(senseless(transport, calls.method, "one answer to many calls")),
+            None => Err(transport.senseless(calls.method, "one answer to many calls")),
         };
     }
     let mut by_number: HashMap<usize, Option<U>> = HashMap::with_capacity(part.len());
@@ -159,7 +163,7 @@ async fn batch_of<T: DeserializeOwned, U>(
     let mut wrong: Option<(usize, NodeError)> = None;
     let heard = |answer: Answer<T>| {
         let number = answer.id.and_then(|id| part.iter().find(|number| **number as u64 == id).copied());
-        let number = number.ok_or_else(|| senseless(transport, calls.method, "an id that no call has"))?;
+        let number = number.ok_or_else(|| transport.senseless(calls.method, "an id that no call has"))?;
         let taken = match answer.error {
             Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
             None => take(number, answer.result),
@@ -168,11 +172,11 @@ async fn batch_of<T: DeserializeOwned, U>(
             taken.map_or_else(|error| (None, Some((number, error))), |taken| (Some(taken), None));
         wrong = wrong.take().into_iter().chain(error).min_by_key(|(number, _)| *number);
         let is_second = by_number.insert(number, taken).is_some();
-        if is_second { Err(senseless(transport, calls.method, "two answers to one call")) } else { Ok(()) }
+        if is_second { Err(transport.senseless(calls.method, "two answers to one call")) } else { Ok(()) }
     };
     each_answer(transport, calls.method, &bytes, heard)?;
     if by_number.len() < part.len() {
-        return Err(senseless(transport, calls.method, "a call of the batch has no answer"));
+        return Err(transport.senseless(calls.method, "a call of the batch has no answer"));
     }
     match wrong {
         Some((_, error)) => Err(error),
@@ -222,29 +226,8 @@ fn each_answer<T: DeserializeOwned>(
     let read = reader.deserialize_seq(visitor).and_then(|()| reader.end());
     match (failed, read) {
         (Some(error), _) => Err(error),
-        (None, read) => read.map_err(unreadable(transport, method)),
+        (None, read) => read.map_err(|error| transport.senseless(method, error)),
     }
-}
-
-async fn each<T: DeserializeOwned, U>(
-    transport: &Transport,
-    calls: &Calls,
-    part: &[usize],
-    take: &mut impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
-) -> Result<Vec<U>, NodeError> {
-    let mut all = Vec::with_capacity(part.len());
-    for number in part {
-        all.push(take(*number, one(transport, calls, *number).await?)?);
-    }
-    Ok(all)
-}
-
-fn unreadable(transport: &Transport, method: &'static str) -> impl Fn(serde_json::Error) -> NodeError {
-    move |error| senseless(transport, method, &error.to_string())
-}
-
-fn senseless(transport: &Transport, method: &'static str, detail: &str) -> NodeError {
-    NodeError::Senseless { url: transport.name().to_owned(), method, detail: detail.to_owned() }
 }
 
 fn refused(transport: &Transport, request: NodeRequest, refusal: Refusal) -> NodeError {

@@ -73,7 +73,12 @@ fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Ve
 
 /// A transaction. Its hash is computed, not parsed.
 #[derive(Deserialize)]
-pub(crate) struct TransactionShape {
+#[serde(transparent)]
+pub(crate) struct TransactionShape(#[serde(with = "TransactionFields")] pub(crate) json::Transaction);
+
+#[derive(Deserialize)]
+#[serde(remote = "json::Transaction")]
+struct TransactionFields {
     version: Version,
     #[serde(deserialize_with = "bounded")]
     cell_deps: Vec<CellDep>,
@@ -89,17 +94,14 @@ pub(crate) struct TransactionShape {
     witnesses: Vec<JsonBytes>,
 }
 
-impl From<TransactionShape> for json::Transaction {
-    fn from(shape: TransactionShape) -> Self {
-        let TransactionShape { version, cell_deps, header_deps, inputs, outputs, outputs_data, witnesses } =
-            shape;
-        Self { version, cell_deps, header_deps, inputs, outputs, outputs_data, witnesses }
-    }
-}
-
 /// A header. Its hash is computed, not parsed.
 #[derive(Deserialize)]
-pub(crate) struct HeaderShape {
+#[serde(transparent)]
+pub(crate) struct HeaderShape(#[serde(with = "HeaderFields")] pub(crate) json::Header);
+
+#[derive(Deserialize)]
+#[serde(remote = "json::Header")]
+struct HeaderFields {
     version: Version,
     compact_target: Uint32,
     timestamp: Timestamp,
@@ -111,24 +113,6 @@ pub(crate) struct HeaderShape {
     extra_hash: H256,
     dao: Byte32,
     nonce: Uint128,
-}
-
-impl From<HeaderShape> for json::Header {
-    fn from(shape: HeaderShape) -> Self {
-        Self {
-            version: shape.version,
-            compact_target: shape.compact_target,
-            timestamp: shape.timestamp,
-            number: shape.number,
-            epoch: shape.epoch,
-            parent_hash: shape.parent_hash,
-            transactions_root: shape.transactions_root,
-            proposals_hash: shape.proposals_hash,
-            extra_hash: shape.extra_hash,
-            dao: shape.dao,
-            nonce: shape.nonce,
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -150,11 +134,11 @@ pub(crate) struct BlockShape {
 impl From<BlockShape> for packed::Block {
     fn from(shape: BlockShape) -> Self {
         let BlockShape { header, uncles, transactions, proposals, extension } = shape;
-        let uncle = |UncleShape { header, proposals }| json::UncleBlock { header: header.into(), proposals };
+        let uncle = |UncleShape { header, proposals }| json::UncleBlock { header: header.0, proposals };
         let block = json::Block {
-            header: header.into(),
+            header: header.0,
             uncles: uncles.into_iter().map(uncle).collect(),
-            transactions: transactions.into_iter().map(Into::into).collect(),
+            transactions: transactions.into_iter().map(|transaction| transaction.0).collect(),
             proposals,
             extension,
         };

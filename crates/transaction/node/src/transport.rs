@@ -47,6 +47,11 @@ impl Transport {
         Retries { attempts, wait: backoff, wait_max: backoff_max }
     }
 
+    /// The error for an answer that has the wrong structure.
+    pub(crate) fn senseless(&self, method: &'static str, detail: impl ToString) -> NodeError {
+        NodeError::Senseless { url: self.name.clone(), method, detail: detail.to_string() }
+    }
+
     /// Sends `body`, a JSON request of `method`, and returns the answer.
     pub(crate) async fn post(&self, method: &'static str, body: Bytes) -> Result<Bytes, NodeError> {
         let seconds = self.options.call_time.as_secs();

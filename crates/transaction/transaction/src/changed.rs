@@ -1,29 +1,36 @@
 //! Reads and replaces fields of a transaction by name. The transaction's structure does not change, so that
 //! it needs no new check.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use ckb_types::{bytes::Bytes, packed::Script, prelude::*};
-use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use crate::{Mock, mock::data_hash};
 
 /// A field of a transaction that holds bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldName {
-    /// `witness.N`.
+    /// A witness.
+    #[strum(to_string = "witness.{0}")]
     Witness(u32),
-    /// `input.N.data`: data of the cell that the input spends.
+    /// Data of the cell that the input spends.
+    #[strum(to_string = "input.{0}.data")]
     InputData(u32),
-    /// `input.N.lock.args`.
+    /// Args of that cell's lock script.
+    #[strum(to_string = "input.{0}.lock.args")]
     InputLockArgs(u32),
-    /// `input.N.type.args`.
+    /// Args of that cell's type script.
+    #[strum(to_string = "input.{0}.type.args")]
     InputTypeArgs(u32),
-    /// `output.N.data`.
+    /// Data of an output.
+    #[strum(to_string = "output.{0}.data")]
     OutputData(u32),
-    /// `output.N.lock.args`.
+    /// Args of an output's lock script.
+    #[strum(to_string = "output.{0}.lock.args")]
     OutputLockArgs(u32),
-    /// `output.N.type.args`.
+    /// Args of an output's type script.
+    #[strum(to_string = "output.{0}.type.args")]
     OutputTypeArgs(u32),
 }
 
@@ -40,33 +47,19 @@ impl FromStr for FieldName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = || FieldNameError(text.to_owned());
-        let mut parts = text.splitn(3, '.');
-        let (list, index, rest) = (parts.next(), parts.next(), parts.next());
-        let index = index.and_then(|index| index.parse().ok()).ok_or_else(refused)?;
-        match (list, rest) {
-            (Some("witness"), None) => Ok(Self::Witness(index)),
-            (Some("input"), Some("data")) => Ok(Self::InputData(index)),
-            (Some("input"), Some("lock.args")) => Ok(Self::InputLockArgs(index)),
-            (Some("input"), Some("type.args")) => Ok(Self::InputTypeArgs(index)),
-            (Some("output"), Some("data")) => Ok(Self::OutputData(index)),
-            (Some("output"), Some("lock.args")) => Ok(Self::OutputLockArgs(index)),
-            (Some("output"), Some("type.args")) => Ok(Self::OutputTypeArgs(index)),
-            _ => Err(refused()),
-        }
-    }
-}
-
-impl fmt::Display for FieldName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Witness(index) => write!(f, "witness.{index}"),
-            Self::InputData(index) => write!(f, "input.{index}.data"),
-            Self::InputLockArgs(index) => write!(f, "input.{index}.lock.args"),
-            Self::InputTypeArgs(index) => write!(f, "input.{index}.type.args"),
-            Self::OutputData(index) => write!(f, "output.{index}.data"),
-            Self::OutputLockArgs(index) => write!(f, "output.{index}.lock.args"),
-            Self::OutputTypeArgs(index) => write!(f, "output.{index}.type.args"),
-        }
+        let (list, rest) = text.split_once('.').ok_or_else(refused)?;
+        let (number, part) = rest.split_once('.').map_or((rest, None), |(number, part)| (number, Some(part)));
+        let index = number.parse().map_err(|_| refused())?;
+        Ok(match (list, part) {
+            ("witness", None) => Self::Witness(index),
+            ("input", Some("data")) => Self::InputData(index),
+            ("input", Some("lock.args")) => Self::InputLockArgs(index),
+            ("input", Some("type.args")) => Self::InputTypeArgs(index),
+            ("output", Some("data")) => Self::OutputData(index),
+            ("output", Some("lock.args")) => Self::OutputLockArgs(index),
+            ("output", Some("type.args")) => Self::OutputTypeArgs(index),
+            _ => return Err(refused()),
+        })
     }
 }
 
@@ -109,6 +102,7 @@ impl Mock {
         let (mut outputs, mut data): (Option<Vec<_>>, Option<Vec<_>>) = (None, None);
         for (name, bytes) in fields {
             let bytes = Bytes::copy_from_slice(bytes);
+            let is_type = matches!(name, FieldName::InputTypeArgs(_) | FieldName::OutputTypeArgs(_));
             match name {
                 FieldName::Witness(index) => {
                     let all = witnesses.get_or_insert_with(|| mock.tx.witnesses().into_iter().collect());
@@ -120,7 +114,6 @@ impl Mock {
                 }
                 FieldName::OutputLockArgs(index) | FieldName::OutputTypeArgs(index) => {
                     let all = outputs.get_or_insert_with(|| mock.tx.raw().outputs().into_iter().collect());
-                    let is_type = matches!(name, FieldName::OutputTypeArgs(_));
                     put(all, index, |cell| with_args(cell, is_type, bytes));
                 }
                 FieldName::InputData(index) => {
@@ -130,7 +123,6 @@ impl Mock {
                     }
                 }
                 FieldName::InputLockArgs(index) | FieldName::InputTypeArgs(index) => {
-                    let is_type = matches!(name, FieldName::InputTypeArgs(_));
                     if let Some(cell) = mock.mock_info.inputs.get_mut(at(index)) {
                         cell.output = with_args(&cell.output, is_type, bytes);
                     }

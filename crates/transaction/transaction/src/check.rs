@@ -13,7 +13,7 @@ use ckb_types::{
 };
 
 use crate::{
-    error::{CellLocation, MockError, Problem},
+    error::{MockError, Problem},
     limits::{ENTRIES_MAX, GROUP_MEMBERS_MAX},
 };
 
@@ -48,7 +48,7 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     for (index, input) in tx.inputs().into_iter().enumerate() {
         let path = format!("tx.inputs[{index}]");
         let key = bytes(&input.previous_output());
-        let place = || CellLocation::from(input.previous_output());
+        let place = || input.previous_output();
         let Some(entry) = cells.get(&key) else {
             let problem = Problem::InputMissing(place());
             return Err(MockError::at(format!("{path}.previous_output"), problem));
@@ -100,7 +100,7 @@ impl<'a> Deps<'a> {
                     Problem::DepTypeDiffers(path.to_owned()),
                 ),
                 None => {
-                    let problem = Problem::DepMissing(dep.out_point().into());
+                    let problem = Problem::DepMissing(dep.out_point());
                     MockError::at(format!("{path}.out_point"), problem)
                 }
             });
@@ -128,7 +128,7 @@ impl<'a> Deps<'a> {
             let code = CellDep::new_builder().out_point(member.clone()).dep_type(DepType::Code).build();
             let found = self.by_dep.get(&bytes(&code)).or_else(|| self.by_place.get(&bytes(&member)));
             let Some(&found) = found else {
-                let problem = Problem::MemberMissing(member.into());
+                let problem = Problem::MemberMissing(member);
                 return Err(MockError::at(format!("{at}[{position}]"), problem));
             };
             self.used.insert(found);

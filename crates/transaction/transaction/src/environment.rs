@@ -5,8 +5,9 @@ use ckb_types::core::{
     hardfork::{CKB2021, CKB2023, HardForks},
 };
 
-/// The hard forks and the epoch of the block that commits the transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The hard forks and the epoch of the block that commits the transaction. By default, all hard forks are active
+/// from the beginning, as on a new development chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// First epoch in which VM version 1 runs.
     pub vm_1_epoch: EpochNumber,
@@ -16,22 +17,14 @@ pub struct Environment {
     pub epoch: EpochNumber,
 }
 
-impl Default for Environment {
-    /// All hard forks are active from the beginning, as on a new development chain.
-    fn default() -> Self {
-        Self { vm_1_epoch: 0, vm_2_epoch: 0, epoch: 0 }
-    }
-}
-
 impl Environment {
     /// The main network at `epoch`.
     #[must_use]
     pub fn mainnet(epoch: EpochNumber) -> Self {
-        let forks = HardForks::new_mirana();
-        let (vm_1, vm_2) = (forks.ckb2021, forks.ckb2023);
+        let HardForks { ckb2021, ckb2023 } = HardForks::new_mirana();
         Self {
-            vm_1_epoch: vm_1.vm_version_1_and_syscalls_2(),
-            vm_2_epoch: vm_2.vm_version_2_and_syscalls_3(),
+            vm_1_epoch: ckb2021.vm_version_1_and_syscalls_2(),
+            vm_2_epoch: ckb2023.vm_version_2_and_syscalls_3(),
             epoch,
         }
     }

@@ -1,28 +1,18 @@
 //! Errors of a transaction's input, with their location.
 
-use std::fmt;
+use ckb_types::packed::OutPoint;
 
-use ckb_types::packed;
+use crate::limits::{TRANSACTION_BYTES_MAX, VALUES_MAX};
 
 /// Why a transaction cannot be used. Its scripts did not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MockError {
     /// Too many bytes.
-    #[error("the transaction has {bytes} bytes, at most {bytes_max} are accepted")]
-    TooLarge {
-        /// Actual number of bytes.
-        bytes: usize,
-        /// Maximum number of bytes.
-        bytes_max: usize,
-    },
+    #[error("the transaction has {0} bytes, at most {TRANSACTION_BYTES_MAX} are accepted")]
+    TooLarge(usize),
     /// Too many values.
-    #[error("the transaction has {values} values, at most {values_max} are accepted")]
-    TooManyValues {
-        /// Actual number of values.
-        values: usize,
-        /// Maximum number of values.
-        values_max: usize,
-    },
+    #[error("the transaction has {0} values, at most {VALUES_MAX} are accepted")]
+    TooManyValues(usize),
     /// Not JSON.
     #[error("line {line}, column {column}: {detail}")]
     Syntax {
@@ -91,28 +81,14 @@ impl MockError {
             Self::Shape { path, .. } | Self::Molecule { path, .. } | Self::Inconsistent { path, .. } => {
                 Some(path.as_str()).filter(|path| !matches!(*path, "" | "."))
             }
-            Self::TooLarge { .. }
-            | Self::TooManyValues { .. }
-            | Self::Syntax { .. }
-            | Self::BareTransaction => None,
+            Self::TooLarge(_) | Self::TooManyValues(_) | Self::Syntax { .. } | Self::BareTransaction => None,
         }
     }
 }
 
 /// Location of a cell: hash of its transaction and index among its outputs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellLocation(packed::OutPoint);
-
-impl From<packed::OutPoint> for CellLocation {
-    fn from(out_point: packed::OutPoint) -> Self {
-        Self(out_point)
-    }
-}
-
-impl fmt::Display for CellLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}:{}", self.0.tx_hash(), u32::from(self.0.index()))
-    }
+fn cell(place: &OutPoint) -> String {
+    format!("{:#x}:{}", place.tx_hash(), u32::from(place.index()))
 }
 
 /// An inconsistency between the parts of a transaction.
@@ -130,22 +106,22 @@ pub enum Problem {
         entries_max: usize,
     },
     /// The transaction spends a cell that is missing.
-    #[error("no entry of mock_info.inputs gives the cell {0}")]
-    InputMissing(CellLocation),
+    #[error("no entry of mock_info.inputs gives the cell {}", cell(.0))]
+    InputMissing(OutPoint),
     /// The cell is present, but spent with another `since`.
     #[error("is not the `since` of {0}, which spends the same cell")]
     SinceDiffers(String),
     /// The transaction spends a cell twice.
-    #[error("spends the cell {place} again, as {first} does")]
+    #[error("spends the cell {} again, as {first} does", cell(place))]
     SpentTwice {
         /// The cell.
-        place: CellLocation,
+        place: OutPoint,
         /// Path of the input that spends it first.
         first: String,
     },
     /// The transaction depends on a cell that is missing.
-    #[error("no entry of mock_info.cell_deps gives the cell {0}")]
-    DepMissing(CellLocation),
+    #[error("no entry of mock_info.cell_deps gives the cell {}", cell(.0))]
+    DepMissing(OutPoint),
     /// The cell is present, but as the other kind of dep.
     #[error("is not the `dep_type` of {0}, which names the same cell")]
     DepTypeDiffers(String),
@@ -156,8 +132,8 @@ pub enum Problem {
     #[error("names no cell, but this is a dep group")]
     GroupEmpty,
     /// A member of a dep group is missing.
-    #[error("the dep group names the cell {0}, which no entry of mock_info.cell_deps gives")]
-    MemberMissing(CellLocation),
+    #[error("the dep group names the cell {}, which no entry of mock_info.cell_deps gives", cell(.0))]
+    MemberMissing(OutPoint),
     /// A header that the transaction names is missing.
     #[error("no entry of mock_info.header_deps has this hash")]
     HeaderMissing,

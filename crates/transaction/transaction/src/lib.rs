@@ -28,7 +28,7 @@ pub mod template;
 pub use changed::{FieldName, FieldNameError};
 pub use document::{Share, is_same_memory};
 pub use environment::Environment;
-pub use error::{CellLocation, MockError, Problem};
+pub use error::{MockError, Problem};
 pub use groups::{Group, groups};
 pub use malformed::worded;
 pub use mock::{

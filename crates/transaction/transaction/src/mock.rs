@@ -65,20 +65,8 @@ fn as_bytes<S: serde::Serializer>(data: &[u8], to: S) -> Result<S::Ok, S::Error>
     to.serialize_bytes(data)
 }
 
-impl Default for CellData<'_> {
-    fn default() -> Self {
-        Self::Inline(&[])
-    }
-}
-
-impl<'a> From<&'a [u8]> for CellData<'a> {
-    fn from(data: &'a [u8]) -> Self {
-        Self::Inline(data)
-    }
-}
-
 /// A cell in molecule encoding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellFields<'a> {
     /// `CellOutput`.
     #[serde(serialize_with = "as_bytes")]
@@ -91,7 +79,7 @@ pub struct CellFields<'a> {
 }
 
 /// A cell dep, or a member of a dep group, in molecule encoding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DepFields<'a> {
     /// `OutPoint`.
     pub out_point: &'a [u8],
@@ -129,7 +117,11 @@ impl Mock {
     /// The first error, with its location: line and column, path in the document, or both.
     pub fn from_json(text: &[u8]) -> Result<Self, MockError> {
         check_length(text.len())?;
-        check_values(text)?;
+        // Many values need much more memory in their parsed form than in the text.
+        let values = memchr::memchr_iter(b',', text).count();
+        if values > VALUES_MAX {
+            return Err(MockError::TooManyValues(values));
+        }
         let mut reader = serde_json::Deserializer::from_slice(text);
         let (mut track, mut misspelt) = (serde_path_to_error::Track::new(), None);
         let located = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
@@ -312,16 +304,7 @@ impl Fields<'_> {
 
 fn check_length(bytes: usize) -> Result<(), MockError> {
     if bytes > TRANSACTION_BYTES_MAX {
-        return Err(MockError::TooLarge { bytes, bytes_max: TRANSACTION_BYTES_MAX });
-    }
-    Ok(())
-}
-
-/// Rejects a text with so many values that its parsed form would need much more memory than the text.
-fn check_values(text: &[u8]) -> Result<(), MockError> {
-    let values = memchr::memchr_iter(b',', text).count();
-    if values > VALUES_MAX {
-        return Err(MockError::TooManyValues { values, values_max: VALUES_MAX });
+        return Err(MockError::TooLarge(bytes));
     }
     Ok(())
 }
