@@ -103,7 +103,7 @@ fn alone_from(case: &str, follow_from: Option<u64>, codes: &ErrorCodes) -> Diagn
 
 /// A diagnosis without the rest of the transaction.
 pub(crate) fn alone(evidence: &Evidence, elf: &Bytes, codes: &ErrorCodes) -> Diagnosis {
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     programs.add(elf);
     let inputs = Inputs {
         evidence,
@@ -135,7 +135,7 @@ fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> 
     let evidence = watched.groups.take().into_iter().flat_map(|group| group.evidence).last()?;
     // Evidence must survive encoding.
     let evidence = Evidence::decode(&evidence.encode().unwrap()).unwrap();
-    let mut elfs = Programs::new();
+    let mut elfs = Programs::default();
     programs(mock, environment).iter().for_each(|program| elfs.add(&program.elf));
     let codes = ErrorCodes::default();
     let inputs = Inputs {

@@ -55,7 +55,7 @@ pub(crate) fn profile(elf: &[u8], args: &[&str], cycles_max: u64) -> (Profile, P
     let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
     let profile = recording.to_profile();
     assert_eq!(profile.sum().cycles, report.cycles);
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     programs.add(&elf);
     (profile, programs)
 }
@@ -146,7 +146,7 @@ fn lines_and_inlined_functions_come_from_dwarf() {
     assert!(lcov.contains("FNDA:50,mix\n"), "{lcov}");
     // The body of the loop is line 5 of the source.
     assert!(lcov.contains("DA:5,2000\n"), "{lcov}");
-    let none = Format::Lcov.write(&View::new(&profile, &Programs::new()), &BTreeMap::new(), None);
+    let none = Format::Lcov.write(&View::new(&profile, &Programs::default()), &BTreeMap::new(), None);
     assert!(none.unwrap_err().to_string().contains("-g"));
 }
 

@@ -62,7 +62,7 @@ impl Stage {
         let loaded = self.loaded.iter().map(|one| self.program(&one.file, &one.hints, self.tiers[1]));
         let programs: Vec<_> = std::iter::once(lock).chain(loaded).collect();
         let engine = Native::of(Tier::Native, programs);
-        let verifier = Verifier::new(prepared, limits, engine.clone(), StopHandle::new());
+        let verifier = Verifier::new(prepared, limits, engine.clone(), StopHandle::default());
         let report = verifier.verify(None).unwrap();
         for (program, seen) in engine.seen() {
             match self.loaded.iter_mut().find(|one| one.file == program.elf()) {
@@ -174,7 +174,8 @@ fn cached_cells_are_seen_only_where_they_are_loaded() {
                 let tier = if turn % 7 == 6 { Tier::Interpreter } else { Tier::Native };
                 let prepared = Prepared::new(&stage.mock, &Environment::default()).unwrap();
                 let engine = Native::of(tier, vec![program.clone()]);
-                let report = Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(None).unwrap();
+                let report =
+                    Verifier::new(prepared, LIMITS, engine, StopHandle::default()).verify(None).unwrap();
                 agrees(&report, expected, &format!("{hash_type:?}, case {index}, turn {turn}"));
             }
         }

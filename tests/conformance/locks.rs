@@ -69,7 +69,7 @@ impl Code<'_> {
             }
         }
         let engine = Native::of(Tier::Native, compiled);
-        let verifier = Verifier::new(prepared, LIMITS, engine.clone(), StopHandle::new());
+        let verifier = Verifier::new(prepared, LIMITS, engine.clone(), StopHandle::default());
         let (report, time) = timed(|| verifier.verify(None));
         for (program, seen) in engine.seen() {
             let hints = self.hints.entry(program.elf().clone()).or_default();
@@ -81,7 +81,7 @@ impl Code<'_> {
 
 fn interpret(mock: &Mock) -> Result<(TransactionReport, Duration)> {
     let prepared = Prepared::new(mock, &Environment::default())?;
-    let verifier = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new());
+    let verifier = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::default());
     let (report, time) = timed(|| verifier.verify(None));
     Ok((report?, time))
 }

@@ -122,8 +122,8 @@ pub(crate) fn verify_alike(
     let limits = TransactionLimits { cycles_max, debug_bytes_max: 1 << 20 };
     let prepared = Prepared::new(mock, environment).unwrap();
     let theirs =
-        Verifier::new(prepared.clone(), limits, Interpreter, StopHandle::new()).verify(None).unwrap();
-    let ours = Verifier::new(prepared, limits, profiled, StopHandle::new()).verify(None).unwrap();
+        Verifier::new(prepared.clone(), limits, Interpreter, StopHandle::default()).verify(None).unwrap();
+    let ours = Verifier::new(prepared, limits, profiled, StopHandle::default()).verify(None).unwrap();
     let verdict = |report: &TransactionReport| {
         let debug: Vec<_> = report.groups.iter().map(|group| group.debug.clone()).collect();
         (report.outcome, report.cycles, report.error().cloned(), debug)
@@ -137,7 +137,7 @@ fn check_transaction(name: &str, json: &[u8], environment: &Environment, cycles_
     let mock = Mock::from_json(json).unwrap();
     let profiled = Profiled::default();
     let ours = verify_alike(name, &mock, environment, cycles_max, &profiled);
-    let mut all = Profile::new();
+    let mut all = Profile::default();
     let groups = profiled.groups.take();
     let ran = ours.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun);
     let programs = ran.filter(|group| group.interpreted_cycles > 0);

@@ -158,7 +158,7 @@ fn verify<E: antares_verifier::Engine>(
     selection: Option<(GroupKind, CellName)>,
     engine: E,
 ) -> TransactionReport {
-    let verifier = Verifier::new(prepared.clone(), LIMITS, engine, StopHandle::new());
+    let verifier = Verifier::new(prepared.clone(), LIMITS, engine, StopHandle::default());
     verifier.verify(selection).unwrap()
 }
 

@@ -34,7 +34,7 @@ fn verify(
     selection: Option<(GroupKind, CellName)>,
 ) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
-    Verifier::new(prepared, limits, Interpreter, StopHandle::new()).verify(selection).unwrap()
+    Verifier::new(prepared, limits, Interpreter, StopHandle::default()).verify(selection).unwrap()
 }
 
 /// Verifies natively, and in the interpreter through the same engine.
@@ -46,7 +46,7 @@ fn verify_natively(
 ) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
     let engine = Native::new(mock, &prepared, environment, tier).unwrap();
-    Verifier::new(prepared, limits, engine, StopHandle::new()).verify(None).unwrap()
+    Verifier::new(prepared, limits, engine, StopHandle::default()).verify(None).unwrap()
 }
 
 /// A report without the parts that depend on the tier.
@@ -284,7 +284,7 @@ fn a_verification_is_cancelled_from_another_thread() {
             let (prepared, engine) = (prepared.clone(), engine.clone());
             Verifier::new(prepared, endless, engine, cancel.clone()).verify(None)
         };
-        let cancel = StopHandle::new();
+        let cancel = StopHandle::default();
         let (report, late) = thread::scope(|scope| {
             let running = scope.spawn(|| start(&cancel));
             thread::sleep(Duration::from_millis(500));

@@ -38,7 +38,7 @@ fn ours(mock: &Mock, environment: &Environment, way: Way, limits: TransactionLim
     if way == Way::Copying {
         engine = engine.copying();
     }
-    Verifier::new(prepared, limits, engine, StopHandle::new()).verify(None).unwrap()
+    Verifier::new(prepared, limits, engine, StopHandle::default()).verify(None).unwrap()
 }
 
 /// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Returns the

@@ -33,7 +33,7 @@ fn profile(folder: &std::path::Path, rounds: u32) -> (Profile, Programs) {
     let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
     let script = RunScript { elf: &elf, args: &[], vm_version: 2, isa: Isa::of_version(2).0 };
     let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     programs.add(&elf);
     (recording.to_profile(), programs)
 }
@@ -44,7 +44,7 @@ fn pages() -> BTreeMap<&'static str, String> {
     let ((after, programs), (before, earlier)) = (profile(folder.path(), 50), profile(folder.path(), 20));
     let (after, before) = (View::new(&after, &programs), View::new(&before, &earlier));
     let labels = BTreeMap::from([("script".to_owned(), "x".repeat(64))]);
-    let mut coverage = SourceCoverage::new();
+    let mut coverage = SourceCoverage::default();
     coverage.add(after.profile(), after.programs());
     BTreeMap::from([
         ("/", FRAMES.to_owned()),

@@ -37,7 +37,7 @@ struct FileShape<'a> {
 
 /// Runs everything and reports its coverage.
 pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
-    let mut coverage = SourceCoverage::new();
+    let mut coverage = SourceCoverage::default();
     for target in targets(args)? {
         let path = target.tx.as_ref().or(target.elf.as_ref()).map(|path| path.display().to_string());
         let profiled = profile::target(&target).map_err(|failure| failure.of(&path.unwrap_or_default()))?;

@@ -200,7 +200,7 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         sample_salt: 0,
     };
     let report = request(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     programs.add(&elf);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let labels = [("script", name), ("sha256", Sha256Digest::of(&elf).to_string())];
@@ -255,7 +255,7 @@ struct Files {
 }
 
 fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> Result<Profiled, Failure> {
-    let mut elfs = Programs::new();
+    let mut elfs = Programs::default();
     let mut size_bytes = 0;
     for program in programs(mock, &Environment::default()) {
         size_bytes += program.elf.len() as u64;

@@ -115,7 +115,7 @@ pub(crate) fn of_run(
     let job = request.job(Tier::Interpreter);
     let answer =
         run_worker(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     programs.add(&request.elf);
     let codes = error_codes(args)?;
     let here = Sources::here();
@@ -166,7 +166,7 @@ pub fn of_verdict(
             eprintln!("antares: mock_info.cell_deps[{index}] is {what}");
         }
     }
-    let mut elfs = Programs::new();
+    let mut elfs = Programs::default();
     programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
     let here = Sources::here();
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));

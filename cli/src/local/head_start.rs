@@ -173,7 +173,8 @@ fn verify_in_child(request: &Request, mock: &Mock, pipes: &HostPipes) {
     };
     let read_us = micros(start);
     let start = Instant::now();
-    let verified = Verifier::new(prepared, limits, QuickInterpreter, StopHandle::new()).verify(request.group);
+    let verified =
+        Verifier::new(prepared, limits, QuickInterpreter, StopHandle::default()).verify(request.group);
     let Ok(TransactionReport { outcome, cycles, groups }) = verified else { return };
     let (run_us, (hot, seen, ran, samples)) = (micros(start), <_>::default());
     let report = VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us };

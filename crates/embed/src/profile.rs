@@ -24,7 +24,7 @@ pub struct FunctionCycles {
 
 impl Profile {
     pub(crate) fn new(profile: antares_profile::Profile, elf: &[u8]) -> Self {
-        let mut programs = Programs::new();
+        let mut programs = Programs::default();
         programs.add(elf);
         Self { profile, programs }
     }

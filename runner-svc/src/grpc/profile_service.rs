@@ -82,7 +82,7 @@ pub(crate) async fn with_programs(
     tenant: Option<&str>,
     script: Option<Sha256Digest>,
 ) -> Named {
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
         // Programs missing from the store show addresses instead of names.

@@ -108,7 +108,7 @@ impl ProfileStore {
         let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
         self.visit(tenant, window, |key, entry| {
             if script.is_none() || key.script == script {
-                scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
+                scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::default())).merge(entry);
             }
         });
         merged(scripts)
@@ -130,7 +130,7 @@ impl ProfileStore {
         // Holding the same lock, so no run comes between.
         let kept = state.windows.iter().flat_map(|window| &window.entries);
         for (key, entry) in kept.filter(|(key, _)| reader.wants(key)) {
-            scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
+            scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::default())).merge(entry);
         }
         drop(state);
         Some(merged(scripts).unwrap_or_default())
@@ -218,9 +218,9 @@ pub(super) mod tests {
     }
 
     fn samples(number: u64, cycles: u64) -> Samples {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         profile.add(&[Frame::Syscall { number }], Value::cycles(cycles));
-        let (profile, claims) = (profile.encode().unwrap(), Profile::new().encode().unwrap());
+        let (profile, claims) = (profile.encode().unwrap(), Profile::default().encode().unwrap());
         Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
     }
 
@@ -232,7 +232,7 @@ pub(super) mod tests {
     fn samples_stand_for_runs_that_none_hit() {
         let store = ProfileStore::new(Duration::from_secs(3600), false);
         let (now, key) = (Instant::now(), key("a", 1));
-        let mut claims = Profile::new();
+        let mut claims = Profile::default();
         claims.add(&[Frame::Syscall { number: 2061 }], Value::cycles(60));
         let samples = Samples { claims: claims.encode().unwrap(), ..samples(2061, 40) };
         let run = |at, samples| {
@@ -264,7 +264,7 @@ pub(super) mod tests {
         let mut sum = 0;
         // Two functions take a quarter and three quarters, always from new callers.
         for number in 0..400 {
-            let (mut profile, mut claims) = (Profile::new(), Profile::new());
+            let (mut profile, mut claims) = (Profile::default(), Profile::default());
             let programs = [&mut profile, &mut claims].map(|profile| profile.program(&program).unwrap());
             for caller in 0..40 {
                 let code = |pc| Frame::Code { program: programs[0], pc };

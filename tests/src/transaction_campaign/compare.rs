@@ -291,7 +291,7 @@ impl Stage {
 
     fn ours(&self, cycles_max: u64, engine: Native) -> Result<TransactionReport> {
         let limits = TransactionLimits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
-        let verifier = Verifier::new(self.prepared.clone(), limits, engine, StopHandle::new());
+        let verifier = Verifier::new(self.prepared.clone(), limits, engine, StopHandle::default());
         Ok(verifier.verify(None)?)
     }
 

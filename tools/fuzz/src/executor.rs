@@ -145,7 +145,7 @@ impl Executor {
     }
 
     fn verify<E: Engine>(&self, prepared: Prepared, engine: E) -> Result<Ran, FuzzError> {
-        let verifier = Verifier::new(prepared, self.limits, engine, StopHandle::new());
+        let verifier = Verifier::new(prepared, self.limits, engine, StopHandle::default());
         let report = verifier.verify(self.selection).map_err(|error| FuzzError::Job(error.to_string()))?;
         let is_native = report.groups.iter().all(|group| group.interpreted_cycles == 0);
         Ok(Ran { end: end_of(&report), cycles: report.cycles, is_native })

@@ -2,7 +2,7 @@
 
 use crate::{
     Diagnosis, ErrorCodes,
-    report::{Branch, Child, DecodedCall, Frame, SourceLine, decided_at},
+    report::{Child, DecodedCall, Frame, SourceLine, decided_at},
 };
 
 /// Frames of a location, and of a stack, in a shortened diagnosis.
@@ -22,12 +22,9 @@ const NAME_SHORT: usize = 96;
 const LINES_AROUND: u32 = 3;
 
 /// Why bytes are not a diagnosis.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no diagnosis: {detail}")]
-pub struct DiagnosisError {
-    /// The decoder's message.
-    detail: String,
-}
+#[derive(Debug, thiserror::Error)]
+#[error("no diagnosis: {0}")]
+pub struct DiagnosisError(#[from] serde_json::Error);
 
 impl Diagnosis {
     /// The diagnosis as JSON, at most `bytes_max` bytes. Omits the least important parts until it fits, and
@@ -61,7 +58,7 @@ impl Diagnosis {
     /// # Errors
     /// The JSON has another structure.
     pub fn from_json(json: &str) -> Result<Self, DiagnosisError> {
-        serde_json::from_str(json).map_err(|error| DiagnosisError { detail: error.to_string() })
+        Ok(serde_json::from_str(json)?)
     }
 
     /// Adds the meanings of exit codes from `codes`.
@@ -95,21 +92,27 @@ impl Diagnosis {
         self.steps.clear();
     }
 
+    /// The locations of everything but the stacks.
+    fn places(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
+        let children = self.children.iter_mut();
+        let children = children.map(|Child { place, branch, .. }| (place, branch));
+        let ends = children.chain([(&mut self.place, &mut self.branch)]);
+        let ends = ends.flat_map(|(place, branch)| {
+            let branches = branch.iter_mut();
+            let of_branches =
+                branches.flat_map(|it| [&mut it.place, &mut it.left.place, &mut it.right.place]);
+            [place].into_iter().chain(of_branches)
+        });
+        let calls = self.system_calls.iter_mut().map(|call| &mut call.place);
+        ends.chain(calls).chain(self.value.iter_mut().map(|value| &mut value.place))
+    }
+
     fn shorten_frames(&mut self) {
         let left_out = self.stack.len().saturating_sub(STACK_SHORT) as u64;
         self.stack.truncate(STACK_SHORT);
         self.stack_left_out = self.stack_left_out.saturating_add(left_out);
-        self.place.truncate(FRAMES_SHORT);
-        self.value.iter_mut().for_each(|value| value.place.truncate(FRAMES_SHORT));
-        self.branch.iter_mut().for_each(shorten_branch);
-        for call in &mut self.system_calls {
-            call.place.truncate(FRAMES_SHORT);
-        }
-        for Child { place, stack, branch, .. } in &mut self.children {
-            place.truncate(FRAMES_SHORT);
-            stack.truncate(FRAMES_SHORT);
-            branch.iter_mut().for_each(shorten_branch);
-        }
+        self.places().for_each(|place| place.truncate(FRAMES_SHORT));
+        self.children.iter_mut().for_each(|child| child.stack.truncate(FRAMES_SHORT));
     }
 
     fn with_few_calls(&mut self) {
@@ -135,28 +138,21 @@ impl Diagnosis {
         cut(&mut self.summary, 2 * NAME_SHORT);
         self.source.clear();
         self.javascript.clear();
-        let mut frames: Vec<&mut Frame> = self.place.iter_mut().chain(&mut self.stack).collect();
-        let mut branches: Vec<&mut Branch> = self.branch.iter_mut().collect();
-        for Child { ending, place, stack, branch, .. } in &mut self.children {
+        for Child { ending, place, stack, .. } in &mut self.children {
             place.truncate(1);
             stack.clear();
             ending.detail.iter_mut().for_each(|detail| cut(detail, NAME_SHORT));
-            frames.extend(place);
-            branches.extend(branch);
         }
-        for Branch { place, left, right, .. } in branches {
-            frames.extend(place.iter_mut().chain(&mut left.place).chain(&mut right.place));
-        }
-        frames.extend(self.value.iter_mut().flat_map(|value| &mut value.place));
-        for DecodedCall { arguments, place, data, .. } in &mut self.system_calls {
+        for DecodedCall { arguments, data, .. } in &mut self.system_calls {
             arguments.iter_mut().for_each(|(_, text)| cut(text, NAME_SHORT));
             cut(data, NAME_SHORT);
-            frames.extend(place);
         }
-        for frame in frames {
+        let mut stack = std::mem::take(&mut self.stack);
+        for frame in self.places().chain([&mut stack]).flatten() {
             cut(&mut frame.function, NAME_SHORT);
             frame.file.iter_mut().for_each(|file| cut(file, NAME_SHORT));
         }
+        self.stack = stack;
         self.ending.detail.iter_mut().for_each(|detail| cut(detail, 4 * NAME_SHORT));
     }
 }
@@ -184,12 +180,6 @@ pub(crate) fn lines_around(text: &str, line: u32) -> Vec<SourceLine> {
         is_place: number == line,
     };
     numbered.map(decoded).collect()
-}
-
-fn shorten_branch(branch: &mut Branch) {
-    for place in [&mut branch.place, &mut branch.left.place, &mut branch.right.place] {
-        place.truncate(FRAMES_SHORT);
-    }
 }
 
 fn cut(text: &mut String, bytes: usize) {

@@ -83,7 +83,7 @@ pub fn read_archive(bytes: &[u8]) -> Result<(Profile, Programs), ArchiveError> {
     }
     let (first, elfs) = parts.split_first().ok_or(ArchiveError::Damaged { at: 0 })?;
     let profile = Profile::decode(first)?;
-    let mut programs = Programs::new();
+    let mut programs = Programs::default();
     for elf in elfs {
         programs.add(elf);
     }
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn archives_come_back_and_damage_is_found() {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let elf = Some(Sha256Digest::of(b"an ELF"));
         let program = profile.program(&ProfiledProgram { elf, vm_version: 2, isa: 3 }).unwrap();
         profile.add(&[Frame::Code { program, pc: 8 }], Value::cycles(5));
-        let mut programs = Programs::new();
+        let mut programs = Programs::default();
         programs.add(b"an ELF");
         programs.add(b"another, which nothing ran");
         let bytes = write_archive(&profile, &programs).unwrap();

@@ -110,12 +110,6 @@ impl CoveredFile {
 }
 
 impl SourceCoverage {
-    /// Creates empty coverage.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds an exact profile: samples do not hit every line.
     pub fn add(&mut self, profile: &Profile, programs: &Programs) {
         self.runs += 1;

@@ -117,18 +117,7 @@ fn percent(share: CoverageShare) -> String {
 
 /// Escapes text of a script or source for elements and attributes.
 fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            '\t' => safe.push('\t'),
-            letter if is_command(letter) => safe.push('\u{fffd}'),
-            letter => safe.push(letter),
-        }
-    }
-    safe
+    let text = text.replace(|letter| letter != '\t' && is_command(letter), "\u{fffd}");
+    let marks = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
+    marks.into_iter().fold(text, |text, (mark, name)| text.replace(mark, name))
 }

@@ -1,6 +1,6 @@
 //! Functions and lines of an ELF with ckb-debugger's names, for its flame graphs, stacks and coverage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use addr2line::Context;
 use object::{Object, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
@@ -86,14 +86,10 @@ impl DebuggerNames {
     }
 
     /// The source lines of the instructions at `reached`, by file.
-    pub fn lines(&self, reached: impl Iterator<Item = u64>) -> BTreeMap<String, Vec<u32>> {
-        let mut lines: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    pub fn lines(&self, reached: impl Iterator<Item = u64>) -> BTreeMap<String, BTreeSet<u32>> {
+        let mut lines: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         for (file, line) in reached.filter_map(|pc| self.line(pc)) {
-            lines.entry(file).or_default().push(line);
-        }
-        for of_file in lines.values_mut() {
-            of_file.sort_unstable();
-            of_file.dedup();
+            lines.entry(file).or_default().insert(line);
         }
         lines
     }

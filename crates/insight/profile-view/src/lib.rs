@@ -36,4 +36,4 @@ pub use printable::printable;
 pub use sources::Sources;
 pub use symbols::Symbols;
 pub use tables::{CallGraph, Change, Edge, Row, diff, diff_markdown};
-pub use view::{Function, FunctionId, Programs, Stack, TreeNode, View};
+pub use view::{Function, FunctionId, Programs, TreeNode, View};

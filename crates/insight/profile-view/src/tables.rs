@@ -152,20 +152,16 @@ fn sorted(edges: BTreeMap<String, Value>) -> Vec<Edge> {
 /// Costs of equally named functions in two profiles, the largest difference first. Omits unchanged ones.
 #[must_use]
 pub fn diff(before: &View<'_>, after: &View<'_>) -> Vec<Change> {
-    let mut costs: BTreeMap<String, (Value, Value)> = BTreeMap::new();
-    for node in before.tree() {
-        let cost = costs.entry(before.function(node.function).name.clone()).or_default();
-        cost.0 = cost.0.plus(node.own);
+    let mut costs: BTreeMap<&str, [Value; 2]> = BTreeMap::new();
+    for (side, view) in [before, after].into_iter().enumerate() {
+        for node in view.tree() {
+            let cost = &mut costs.entry(&view.function(node.function).name).or_default()[side];
+            *cost = cost.plus(node.own);
+        }
     }
-    for node in after.tree() {
-        let cost = costs.entry(after.function(node.function).name.clone()).or_default();
-        cost.1 = cost.1.plus(node.own);
-    }
-    let mut changes: Vec<Change> = costs
-        .into_iter()
-        .filter(|(_, (before, after))| before.cycles != after.cycles)
-        .map(|(name, (before, after))| Change { name, before, after })
-        .collect();
+    let changes = costs.into_iter().filter(|(_, [before, after])| before.cycles != after.cycles);
+    let mut changes: Vec<Change> =
+        changes.map(|(name, [before, after])| Change { name: name.to_owned(), before, after }).collect();
     changes.sort_by_key(|change| Reverse(change.cycles().unsigned_abs()));
     changes
 }
@@ -215,7 +211,7 @@ mod tests {
     use crate::Programs;
 
     fn profile(stacks: &[(&[Frame], u64)]) -> Profile {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         for (stack, cycles) in stacks {
             profile.add(stack, Value::cycles(*cycles));
         }
@@ -228,7 +224,7 @@ mod tests {
     #[test]
     fn recursion_counts_once() {
         let profile = profile(&[(&[A], 1), (&[A, B], 2), (&[A, B, A], 4)]);
-        let programs = Programs::new();
+        let programs = Programs::default();
         let view = View::new(&profile, &programs);
         let top = view.top(10);
         let row = |name: &str| top.iter().find(|row| row.name == name).unwrap();
@@ -244,7 +240,7 @@ mod tests {
     #[test]
     fn differences_are_by_name_and_largest_first() {
         let (old, new) = (profile(&[(&[A], 100), (&[B], 50)]), profile(&[(&[A], 99), (&[Frame::Load], 7)]));
-        let programs = Programs::new();
+        let programs = Programs::default();
         let (old, new) = (View::new(&old, &programs), View::new(&new, &programs));
         let changes: Vec<(String, i128)> =
             diff(&old, &new).iter().map(|change| (change.name.clone(), change.cycles())).collect();

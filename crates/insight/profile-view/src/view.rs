@@ -13,12 +13,6 @@ use crate::{Line, Location, Symbols};
 pub struct Programs(HashMap<Sha256Digest, Vec<u8>>);
 
 impl Programs {
-    /// Creates an empty set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds a program.
     pub fn add(&mut self, elf: &[u8]) {
         self.0.entry(Sha256Digest::of(elf)).or_insert_with(|| elf.to_vec());
@@ -64,15 +58,6 @@ pub struct TreeNode {
     pub function: FunctionId,
     /// Its own cost, without the functions on top of it.
     pub own: Value,
-}
-
-/// The named stack of one profile node.
-#[derive(Clone, Debug)]
-pub struct Stack {
-    /// The node.
-    pub node: NodeId,
-    /// Its own cost.
-    pub value: Value,
 }
 
 /// A profile with its addresses named.
@@ -149,11 +134,11 @@ impl<'a> View<'a> {
         self.named.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The nodes with own cost, in the profile's order.
-    pub fn stacks(&self) -> impl Iterator<Item = Stack> {
+    /// The nodes with own cost, each with that cost, in the profile's order.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = (NodeId, Value)> {
         let nodes = self.profile.nodes().iter().zip(0..);
         let spent = nodes.filter(|(node, _)| !node.value.is_zero());
-        spent.map(|(node, id)| Stack { node: NodeId(id), value: node.value })
+        spent.map(|(node, id)| (NodeId(id), node.value))
     }
 
     /// The functions of the stack that ends at an index of [`View::tree`], outermost first.

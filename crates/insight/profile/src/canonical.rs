@@ -1,6 +1,9 @@
 //! The canonical order of profiles.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap},
+};
 
 use crate::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value};
 
@@ -46,20 +49,13 @@ impl Profile {
         subtree
     }
 
-    fn used_programs(&self, subtree: &[Value]) -> Vec<&ProfiledProgram> {
-        let mut used: Vec<bool> = vec![false; self.programs.len()];
-        for (node, _) in self.nodes.iter().zip(subtree).filter(|(_, value)| !value.is_zero()) {
-            if let Frame::Code { program, .. } = node.frame
-                && let Some(used) = used.get_mut(program.0 as usize)
-            {
-                *used = true;
-            }
-        }
-        let both = self.programs.iter().zip(&used);
-        let mut programs: Vec<&ProfiledProgram> =
-            both.filter(|(_, used)| **used).map(|(program, _)| program).collect();
-        programs.sort();
-        programs
+    fn used_programs(&self, subtree: &[Value]) -> BTreeSet<&ProfiledProgram> {
+        let spent = self.nodes.iter().zip(subtree).filter(|(_, value)| !value.is_zero());
+        let used = spent.filter_map(|(node, _)| match node.frame {
+            Frame::Code { program, .. } => self.programs.get(program.0 as usize),
+            _ => None,
+        });
+        used.collect()
     }
 
     /// The children of each node with a cost, with program ids that index `programs`.

@@ -25,11 +25,8 @@ pub enum ProfileError {
         max: usize,
     },
     /// The content does not decode.
-    #[error("it is malformed: {detail}")]
-    Malformed {
-        /// The decoder's error.
-        detail: String,
-    },
+    #[error("it is malformed: {0}")]
+    Malformed(String),
     /// A list exceeds its limit.
     #[error("{found} {what} are over the limit of {max}")]
     TooMany {
@@ -50,6 +47,12 @@ pub enum ProfileError {
     },
 }
 
+impl From<postcard::Error> for ProfileError {
+    fn from(error: postcard::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Content {
     programs: Vec<ProfiledProgram>,
@@ -63,8 +66,7 @@ impl Profile {
     /// [`ProfileError::Bytes`] beyond [`PROFILE_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, ProfileError> {
         let content = Content { programs: self.programs.clone(), nodes: self.nodes.clone() };
-        let bytes = postcard::to_extend(&content, MAGIC.to_vec())
-            .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
+        let bytes = postcard::to_extend(&content, MAGIC.to_vec())?;
         match bytes.len() {
             found if found > PROFILE_BYTES_MAX => Err(ProfileError::Bytes { found, max: PROFILE_BYTES_MAX }),
             _ => Ok(bytes),
@@ -80,12 +82,11 @@ impl Profile {
             return Err(ProfileError::Bytes { found: bytes.len(), max: PROFILE_BYTES_MAX });
         }
         let content = bytes.strip_prefix(MAGIC).ok_or(ProfileError::Magic)?;
-        let (content, rest): (Content, _) = postcard::take_from_bytes(content)
-            .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
+        let (content, rest): (Content, _) = postcard::take_from_bytes(content)?;
         if !rest.is_empty() {
-            return Err(ProfileError::Malformed { detail: format!("{} bytes follow it", rest.len()) });
+            return Err(ProfileError::Malformed(format!("{} bytes follow it", rest.len())));
         }
-        let mut profile = Self::new();
+        let mut profile = Self::default();
         for program in &content.programs {
             let before = profile.programs.len();
             if profile.program(program).is_none() || profile.programs.len() == before {
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn profiles_come_back_as_they_were() {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let program = profile.program(&ProfiledProgram { elf: None, vm_version: 2, isa: 3 }).unwrap();
         profile.add(&[Frame::Code { program, pc: 8 }, Frame::Syscall { number: 2177 }], Value::cycles(9));
         let back = Profile::decode(&profile.encode().unwrap()).unwrap();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn with_program() -> (Profile, ProgramId) {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let program = profile.program(&ProfiledProgram { elf: None, vm_version: 2, isa: 3 }).unwrap();
         (profile, program)
     }

@@ -69,7 +69,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// A profile: where one or more runs spent their cycles.
+/// A profile: where one or more runs spent their cycles. By default, it may have [`NODES_MAX`] nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(crate) programs: Vec<ProfiledProgram>,
@@ -79,12 +79,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// An empty profile of at most [`NODES_MAX`] nodes.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// An empty profile of at most `nodes_max` nodes, plus one for costs beyond the limit.
     #[must_use]
     pub fn with_nodes_max(nodes_max: usize) -> Self {
@@ -283,7 +277,7 @@ mod tests {
     }
 
     fn sample(versions: [u32; 2]) -> Profile {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let [a, b] = versions.map(|version| profile.program(&program(version)).unwrap());
         let (first, second) = if versions[0] == 1 { (a, b) } else { (b, a) };
         let stacks = [
@@ -315,7 +309,7 @@ mod tests {
         assert_eq!(a.sum(), value(36));
         assert_eq!(a.programs().len(), 2);
         let group = Frame::Group { is_type: false, index: 0 };
-        let mut under = Profile::new();
+        let mut under = Profile::default();
         let root = under.child(None, group);
         under.merge_under(root, &b);
         assert_eq!(under.sum(), b.sum());
@@ -338,7 +332,7 @@ mod tests {
         let other = profile.nodes().iter().find(|node| node.frame == Frame::Other).unwrap();
         assert_eq!(other.value, value(194));
         let deep = vec![Frame::Load; DEPTH_MAX + 5];
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         profile.add(&deep, value(2));
         assert_eq!((profile.nodes().len(), profile.sum()), (DEPTH_MAX, value(2)));
     }

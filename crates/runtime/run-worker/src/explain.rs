@@ -31,7 +31,7 @@ pub(crate) struct RanTransaction {
 
 /// The diagnosis as JSON of at most `bytes_max` bytes; empty if it does not fit.
 pub(crate) fn explain(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, bytes_max: usize) -> String {
-    let mut known = Programs::new();
+    let mut known = Programs::default();
     let mut add = |elf: &[u8]| {
         let digest = Some(Sha256Digest::of(elf));
         if evidence.programs.iter().any(|program| program.elf == digest) {

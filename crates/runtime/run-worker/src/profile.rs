@@ -137,7 +137,7 @@ impl RunWorker {
         let engine = Profiled { session, groups: groups.clone() };
         let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
         let start = Instant::now();
-        let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group) {
+        let report = match Verifier::new(prepared, limits, engine, StopHandle::default()).verify(job.group) {
             Ok(report) => report,
             Err(error) => return finish_refused(verify::refused(&error)),
         };
@@ -164,7 +164,7 @@ struct Recorded {
 }
 
 fn finish_refused(refused: VerifyReport) -> Result<Recorded, String> {
-    let report = finish(ProfiledReport::Verify(refused), &Profile::new(), 0)?;
+    let report = finish(ProfiledReport::Verify(refused), &Profile::default(), 0)?;
     Ok(Recorded { report, evidence: None, ran: Ran::Nothing })
 }
 
@@ -218,7 +218,7 @@ fn samples(
 
 /// The claims of the groups' last samples, each under its group's frame.
 fn claims_of_groups(report: &TransactionReport, recordings: &[Recording]) -> Profile {
-    let mut all = Profile::new();
+    let mut all = Profile::default();
     let mut recordings = recordings.iter();
     let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != VerifyOutcome::NotRun);
     for (group, index) in ran.filter(|(group, _)| !is_built_in(group)) {
@@ -260,7 +260,7 @@ impl Engine for Profiled {
 
 /// The profile of all groups, and the mismatch with their cycles.
 fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Profile, u64) {
-    let (mut all, mut mismatch) = (Profile::new(), 0_u64);
+    let (mut all, mut mismatch) = (Profile::default(), 0_u64);
     // All recordings together must fit into one profile.
     let nodes_max = (NODES_MAX / recordings.len().max(1)).saturating_sub(FRAMES_OF_GROUP);
     let mut recordings = recordings.into_iter();
@@ -268,7 +268,7 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
         report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != VerifyOutcome::NotRun)
     {
         let mut profile = if is_built_in(group) {
-            let mut profile = Profile::new();
+            let mut profile = Profile::default();
             profile.add(&[Frame::TypeId], Value::cycles(group.cycles));
             profile
         } else {

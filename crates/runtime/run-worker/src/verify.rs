@@ -193,7 +193,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let session = engine.session.clone();
     let start = Instant::now();
-    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group) {
+    let report = match Verifier::new(prepared, limits, engine, StopHandle::default()).verify(job.group) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };

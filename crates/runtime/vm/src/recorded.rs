@@ -38,7 +38,7 @@ impl Recording {
     /// The claim of the last sample on other runs: a profile of one stack, or an empty one.
     #[must_use]
     pub fn claims(&self) -> Profile {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let Some((mut at, cycles)) = self.claimed() else { return profile };
         let mut stack = Vec::new();
         while at != ROOT {
@@ -109,7 +109,7 @@ impl Recording {
     }
 
     fn build(&self, homes: &[u32], steps: &[Step]) -> Profile {
-        let mut profile = Profile::new();
+        let mut profile = Profile::default();
         let programs = self.add_programs(&mut profile);
         // The node of each context: `None` for the root, an error for what does not fit.
         let mut nodes: Vec<Result<Option<NodeId>, ()>> = Vec::with_capacity(self.contexts().len());

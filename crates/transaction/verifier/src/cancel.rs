@@ -15,12 +15,6 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    /// Creates a handle for one verification.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Stops the verification with this handle, before it starts or while it runs.
     pub fn cancel(&self) {
         self.wanted.store(true, Ordering::SeqCst);

@@ -121,9 +121,9 @@ impl Parent {
         }
     }
 
-    /// Sends the next part of the step log.
-    pub(crate) fn steps(&self, text: String) {
-        self.link.notify(HostedNews::Watched(Watched::Steps(text)));
+    /// Sends a part of what was observed.
+    pub(crate) fn watched(&self, part: Watched) {
+        self.link.notify(HostedNews::Watched(part));
     }
 
     /// Requests the functions of a program.

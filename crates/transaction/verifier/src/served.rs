@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 
 use antares_hosted::{
     Link,
-    job::{DecodedInstruction, HostedEnd, HostedJob, HostedNews, HostedRun, Rules, Watch, Watched},
+    job::{DecodedInstruction, HostedEnd, HostedJob, HostedNews, HostedRun, Rules, Watch},
 };
 use antares_transaction::{Environment, Mock, SharedData};
 use ckb_script::{
@@ -23,9 +23,6 @@ use crate::{
     scheduler,
     watched::{WatchSession, WatchedMachine, begin_with, watching},
 };
-
-/// Maximum nodes of the call tree in one message.
-const PART: usize = 1 << 16;
 
 /// Does `job` for the host at the other end of `link`. The last message reports how it ended.
 ///
@@ -74,16 +71,8 @@ fn watched(
 ) -> Result<HostedEnd, String> {
     let session = WatchSession::new(watch, parent.clone());
     let ended = session.during(|| run_hosted::<WatchedMachine>(prepared, run, parent.clone()));
-    let stopped = session.take_stopped();
-    if watch.calls {
-        for part in session.take_calls().chunks(PART) {
-            parent.link.notify(HostedNews::Watched(Watched::Calls(part.to_vec())));
-        }
-    }
-    if watch.reached {
-        parent.link.notify(HostedNews::Watched(Watched::Reached(session.take_reached())));
-    }
-    Ok(HostedEnd { result: ended?, vms: session.take_vms(), stopped })
+    let (vms, stopped) = session.end();
+    Ok(HostedEnd { result: ended?, vms, stopped })
 }
 
 /// Runs the group of a cell of `prepared` on machines of type `M`, with calls served by `host`. Returns the exit

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use antares_hosted::job::{CallNode, StoppedVm, Watch, WatchedVm};
+use antares_hosted::job::{StoppedVm, Watch, Watched, WatchedVm};
 use ckb_script::types::Machine;
 use ckb_types::bytes::Bytes;
 use ckb_vm::{
@@ -30,6 +30,8 @@ const EXEC: u64 = 2043;
 const SPAWN: u64 = 2601;
 /// ckb-script's number of the list of cell deps.
 const CELL_DEP: u64 = 3;
+/// Maximum nodes of the call tree in one message.
+const PART: usize = 1 << 16;
 /// Bytes of the step log in one message.
 const STEPS_BYTES: usize = 1 << 20;
 
@@ -101,27 +103,19 @@ impl WatchSession {
         done
     }
 
-    /// The programs that ran, in the order of their start.
-    pub(crate) fn take_vms(&self) -> Vec<WatchedVm> {
-        mem::take(&mut self.lock().vms)
-    }
-
-    /// The calls, from the root.
-    pub(crate) fn take_calls(&self) -> Vec<CallNode> {
-        self.lock().close.calls.take().map(Calls::into_tree).unwrap_or_default()
-    }
-
-    /// The reached instructions.
-    pub(crate) fn take_reached(&self) -> Vec<u64> {
-        mem::take(&mut self.lock().close.reached).into_iter().collect()
-    }
-
-    /// State at the end of the observation, if that was before the VM's end. Sends the rest of the step log.
-    pub(crate) fn take_stopped(&self) -> Option<StoppedVm> {
+    /// Sends what was observed in detail. Returns the programs that ran, in the order of their start, and the
+    /// state at the end of the observation, if that was before the VM's end.
+    pub(crate) fn end(&self) -> (Vec<WatchedVm>, Option<StoppedVm>) {
         let mut state = self.lock();
-        let steps = mem::take(&mut state.close.steps);
-        state.parent.steps(steps);
-        state.stopped.take()
+        let Close { calls, reached, steps } = mem::take(&mut state.close);
+        state.parent.watched(Watched::Steps(steps));
+        for part in calls.map(Calls::into_tree).unwrap_or_default().chunks(PART) {
+            state.parent.watched(Watched::Calls(part.to_vec()));
+        }
+        if self.watch.reached {
+            state.parent.watched(Watched::Reached(reached.into_iter().collect()));
+        }
+        (mem::take(&mut state.vms), state.stopped.take())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -312,7 +306,7 @@ impl State {
             let _ = write!(self.close.steps, "{vm}");
             if self.close.steps.len() > STEPS_BYTES {
                 let steps = mem::take(&mut self.close.steps);
-                self.parent.steps(steps);
+                self.parent.watched(Watched::Steps(steps));
             }
         }
         if let Some(error) = error {

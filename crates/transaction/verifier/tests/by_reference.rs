@@ -41,7 +41,7 @@ fn shared_data_is_neither_copied_nor_hashed() {
             let found = prepared.find_data(&shared.data_hash).unwrap();
             assert_eq!(found.as_ptr(), shared.data.as_ptr(), "a copy");
         }
-        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None);
+        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::default()).verify(None);
         assert_eq!(report.unwrap().outcome, VerifyOutcome::Ok);
         assert_eq!(hashed_bytes(), (all + round * OWN_BYTES) as u64);
     }

@@ -12,7 +12,7 @@ fn main() -> Result<()> {
     let path = std::env::args_os().nth(1).context("which transaction?")?;
     let mock = Mock::from_json(&std::fs::read(path)?)?;
     let prepared = Prepared::new(&mock, &Environment::default())?;
-    let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
+    let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::default()).verify(None)?;
     ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
     println!("{}", report.cycles);
     Ok(())

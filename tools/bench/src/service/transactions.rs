@@ -149,7 +149,7 @@ pub(super) fn library(mocks: &[Mock], threads: usize, time: Duration) -> Result<
     rate(threads, time, |count| {
         let mock = Mock::from_document(&documents[count % documents.len()], &cells)?;
         let prepared = Prepared::new(&mock, &Environment::default())?;
-        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
+        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::default()).verify(None)?;
         ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
         Ok(())
     })

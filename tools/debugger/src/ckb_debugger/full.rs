@@ -258,7 +258,7 @@ fn write_coverage(path: &Path, seen: &Seen, words: &Words) -> io::Result<()> {
         let (mut lines, mut lines_hit) = (0, 0);
         writeln!(file, "SF:{name}")?;
         for (line, _) in (1_u32..).zip(source.lines()).take(COVERAGE_LINES_MAX) {
-            let is_hit = hit.binary_search(&line).is_ok();
+            let is_hit = hit.contains(&line);
             (lines, lines_hit) = (line, lines_hit + u32::from(is_hit));
             writeln!(file, "DA:{line},{}", u8::from(is_hit))?;
         }

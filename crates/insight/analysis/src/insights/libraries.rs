@@ -6,12 +6,9 @@ use antares_profile_view::View;
 use super::{Finding, Rule};
 
 /// Measured savings of word-wise memory functions, on the worked example of docs/profiling.md.
-pub(crate) const WORDS_MEASURED: &str = MEASURED_WORDS;
+pub(crate) const WORDS_MEASURED: &str = "2,302,248 to 1,511,550 cycles (34 % less) for an RSA-1024 verification whose memset and memcpy went by bytes";
 /// Measured savings of limbs of 64 bits, on the same example.
-pub(crate) const LIMBS_MEASURED: &str = MEASURED_LIMBS;
-
-const MEASURED_WORDS: &str = "2,302,248 to 1,511,550 cycles (34 % less) for an RSA-1024 verification whose memset and memcpy went by bytes";
-const MEASURED_LIMBS: &str = "1,511,550 to 519,045 cycles (65 % less) for an RSA-1024 verification by Mbed TLS, memory functions already by words";
+pub(crate) const LIMBS_MEASURED: &str = "1,511,550 to 519,045 cycles (65 % less) for an RSA-1024 verification by Mbed TLS, memory functions already by words";
 
 /// A known function and its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ pub const REPLACEMENTS: [Replacement; 7] = [
         names: &["mpi_mul_hlp", "mbedtls_mpi_core_mla"],
         why: "Mbed TLS multiplies in limbs of 32 bits on RISC-V unless it is told otherwise",
         instead: "MBEDTLS_HAVE_INT64 with a mbedtls_t_udbl of 128 bits: limbs of 64 bits",
-        measured: Some(MEASURED_LIMBS),
+        measured: Some(LIMBS_MEASURED),
     },
     Replacement {
         names: &["__udivti3", "__umodti3", "__divti3", "__modti3", "__udivmodti4"],

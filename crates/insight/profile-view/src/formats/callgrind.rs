@@ -103,8 +103,6 @@ fn position(view: &View<'_>, node: &Node, id: NodeId) -> Position {
 fn named(names: &mut Interned, name: &str) -> String {
     let known = names.texts.len();
     let number = names.number(name);
-    let name: String =
-        name.chars().map(|character| if is_command(character) { '?' } else { character }).collect();
-    let name = if name.is_empty() { "???".to_owned() } else { name };
+    let name = if name.is_empty() { "???".to_owned() } else { name.replace(is_command, "?") };
     if number == known { format!("({}) {name}", number + 1) } else { format!("({})", number + 1) }
 }

@@ -1,7 +1,5 @@
 //! One line for each stack: functions from the outermost to the innermost, a space, cycles.
 
-use std::fmt::Write;
-
 use crate::{View, printable::is_command};
 
 pub(crate) fn write(view: &View<'_>) -> String {
@@ -10,24 +8,11 @@ pub(crate) fn write(view: &View<'_>) -> String {
         if node.own.cycles == 0 {
             continue;
         }
-        let names: Vec<String> =
-            view.path(place).into_iter().map(|function| plain(&view.function(function).name)).collect();
+        // A name has none of the characters that separate names and lines.
+        let plain = |id| view.function(id).name.replace(';', ":").replace(is_command, "?");
+        let names: Vec<String> = view.path(place).into_iter().map(plain).collect();
         lines.push((names.join(";"), node.own.cycles));
     }
     lines.sort();
-    lines.iter().fold(String::new(), |mut text, (stack, cycles)| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{stack} {cycles}");
-        text
-    })
-}
-
-/// A name without the characters that separate names and lines.
-fn plain(name: &str) -> String {
-    let clean = |character: char| match character {
-        ';' => ':',
-        character if is_command(character) => '?',
-        character => character,
-    };
-    name.chars().map(clean).collect()
+    lines.iter().map(|(stack, cycles)| format!("{stack} {cycles}\n")).collect()
 }

@@ -10,7 +10,7 @@ use crate::{
 
 /// `None` if no program has line numbers.
 pub(crate) fn write(view: &View<'_>) -> Option<String> {
-    let mut coverage = SourceCoverage::new();
+    let mut coverage = SourceCoverage::default();
     coverage.add(view.profile(), view.programs());
     let files = coverage.files();
     (!files.is_empty()).then(|| write_lcov(&files))
@@ -21,13 +21,13 @@ pub(crate) fn write(view: &View<'_>) -> Option<String> {
 pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
     let mut text = String::new();
     for (name, file) in files {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "TN:\nSF:{}", one_line(name));
+        // Names come from a script. Writing to a string does not fail.
+        let _ = writeln!(text, "TN:\nSF:{}", name.replace(is_command, " "));
         for (function, (line, _)) in &file.functions {
-            let _ = writeln!(text, "FN:{line},{}", one_line(function));
+            let _ = writeln!(text, "FN:{line},{}", function.replace(is_command, " "));
         }
         for (function, (_, count)) in &file.functions {
-            let _ = writeln!(text, "FNDA:{count},{}", one_line(function));
+            let _ = writeln!(text, "FNDA:{count},{}", function.replace(is_command, " "));
         }
         let CoverageFigures { lines, functions, branches, .. } = CoverageFigures::of(iter::once(file));
         let _ = writeln!(text, "FNF:{}\nFNH:{}", functions.found, functions.hit);
@@ -45,9 +45,4 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
         let _ = writeln!(text, "LF:{}\nLH:{}\nend_of_record", lines.found, lines.hit);
     }
     text
-}
-
-/// Replaces control characters: names come from a script.
-fn one_line(name: &str) -> String {
-    name.chars().map(|letter| if is_command(letter) { ' ' } else { letter }).collect()
 }

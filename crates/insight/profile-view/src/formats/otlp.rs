@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use antares_profile::{Frame, NodeId};
+use antares_profile::{Frame, NodeId, Value};
 use opentelemetry_proto::tonic::{
     collector::profiles::v1development::ExportProfilesServiceRequest,
     common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value},
@@ -33,17 +33,15 @@ pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>) -> Vec<u
 pub fn otlp_request(view: &View<'_>, labels: &BTreeMap<String, String>) -> ExportProfilesServiceRequest {
     let mut tables = Tables::new(view);
     let mut stacks: Vec<_> = view.stacks().collect();
-    stacks.sort_by_key(|stack| (std::cmp::Reverse(stack.value), stack.node));
+    stacks.sort_by_key(|(node, spent)| (std::cmp::Reverse(*spent), *node));
     let rest = stacks.split_off(stacks.len().min(OTLP_SAMPLES_MAX));
     let mut samples: Vec<(i32, [u64; 2])> = stacks
         .iter()
-        .map(|stack| (tables.stack(view, stack.node), [stack.value.cycles, stack.value.instructions]))
+        .map(|(node, spent)| (tables.stack(view, *node), [spent.cycles, spent.instructions]))
         .collect();
-    let other = rest.iter().fold([0_u64; 2], |sum, stack| {
-        [sum[0].saturating_add(stack.value.cycles), sum[1].saturating_add(stack.value.instructions)]
-    });
-    if other != [0, 0] {
-        samples.push((tables.other(), other));
+    let other = rest.iter().fold(Value::default(), |sum, (_, spent)| sum.plus(*spent));
+    if !other.is_zero() {
+        samples.push((tables.other(), [other.cycles, other.instructions]));
     }
     let attributes: Vec<i32> = labels.iter().map(|(key, value)| tables.attribute(key, value)).collect();
     let kinds = [("cycles", "count"), ("instructions", "count")];

@@ -142,10 +142,10 @@ pub(crate) fn message(view: &View<'_>, labels: &BTreeMap<String, String>) -> Pro
             location.len() as u64
         });
     }
-    let sample = view.stacks().map(|stack| {
-        let frames = view.profile().stack(stack.node);
+    let sample = view.stacks().map(|(node, spent)| {
+        let frames = view.profile().stack(node);
         let location_id = frames.iter().rev().map(|frame| ids[frame]).collect();
-        let value = vec![signed(stack.value.cycles), signed(stack.value.instructions)];
+        let value = vec![signed(spent.cycles), signed(spent.instructions)];
         Sample { location_id, value, label: label.clone() }
     });
     let sample = sample.collect();

@@ -14,8 +14,7 @@ impl Evidence {
     /// It exceeds the limit even without instructions.
     pub fn encode(mut self) -> Result<Vec<u8>, ProfileError> {
         loop {
-            let bytes = postcard::to_stdvec(&self)
-                .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
+            let bytes = postcard::to_stdvec(&self)?;
             if bytes.len() <= EVIDENCE_BYTES_MAX {
                 return Ok(bytes);
             }
@@ -34,8 +33,7 @@ impl Evidence {
         if bytes.len() > EVIDENCE_BYTES_MAX {
             return Err(ProfileError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
         }
-        let evidence: Self = postcard::from_bytes(bytes)
-            .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
+        let evidence: Self = postcard::from_bytes(bytes)?;
         let lengths = [
             ("programs", evidence.programs.len(), PROGRAMS_MAX),
             ("VMs", evidence.vms.len(), VMS_MAX),

@@ -139,13 +139,13 @@ fn truth() -> VerifyReport {
 
 /// Samples of the program with this digest.
 fn samples(of: Sha256Digest) -> Samples {
-    let mut profile = Profile::new();
+    let mut profile = Profile::default();
     let program = profile.program(&ProfiledProgram { elf: Some(of), vm_version: 2, isa: 3 });
     if let Some(program) = program {
         profile.add(&[Frame::Code { program, pc: 0x1_0078 }], Value::cycles(CYCLES));
     }
     let encode = |profile: &Profile| profile.encode().unwrap_or_default();
-    let (profile, claims) = (encode(&profile), encode(&Profile::new()));
+    let (profile, claims) = (encode(&profile), encode(&Profile::default()));
     Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
 }
 
