@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use antares_tls::bare;
 use http::Uri;
 use tokio::net::lookup_host;
 
@@ -82,10 +83,6 @@ pub fn is_private(url: &str) -> bool {
     matches!(uri.scheme_str(), Some("https" | "unix"))
         || host == "localhost"
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn bare(host: &str) -> &str {
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Resolution of names to servers.

@@ -31,16 +31,19 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::{metrics::Metrics, peer::Peer, status::chain, usage::Amounts};
+use crate::{
+    log_writer::{Message, flush_queue},
+    metrics::Metrics,
+    peer::Peer,
+    status::chain,
+    usage::Amounts,
+};
 
 /// Queued lines.
 const WAITING_MAX: usize = 8_192;
 
 /// Interval for retrying an unwritable file, and for checking whether it was moved.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Longest wait for the last lines at the end of the process.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// Longest wait for the file to open at the start: an unresponsive file system must not block it.
 const OPEN_MAX: Duration = Duration::from_secs(5);
@@ -50,11 +53,6 @@ const PIECE_BYTES: usize = 4_096;
 
 /// Bytes of caller-provided text in a line.
 const TEXT_BYTES_MAX: usize = 256;
-
-enum Message {
-    Line(String),
-    Flush(SyncSender<()>),
-}
 
 /// Accepts lines.
 #[derive(Debug)]
@@ -171,7 +169,8 @@ impl Auditor {
     }
 
     fn write(&self, line: &Value) {
-        if let Err(error) = self.sender.try_send(Message::Line(format!("{}\n", plain(&line.to_string())))) {
+        let line = format!("{}\n", plain(&line.to_string()));
+        if let Err(error) = self.sender.try_send(Message::Line(line.into_bytes())) {
             // The writer thread has ended.
             if let TrySendError::Disconnected(_) = error {
                 self.shared.is_broken.store(true, Ordering::Relaxed);
@@ -183,12 +182,7 @@ impl Auditor {
 
     /// Waits a bounded time until the queue is in the file. Blocks.
     pub(crate) fn flush(&self) {
-        let (done, wait) = sync_channel(1);
-        // A full queue means an unresponsive disk: its lines were never promised, and are lost with the
-        // process.
-        if self.sender.try_send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv_timeout(FLUSH_MAX);
-        }
+        flush_queue(&self.sender);
     }
 }
 
@@ -224,7 +218,7 @@ impl Sink {
                 }
             };
             match message {
-                Ok(Message::Line(line)) => rest = line.into_bytes(),
+                Ok(Message::Line(line)) => rest = line,
                 Ok(Message::Flush(done)) => drop(done.send(())),
                 Err(RecvTimeoutError::Timeout) => self.poll(),
                 Err(RecvTimeoutError::Disconnected) => return,

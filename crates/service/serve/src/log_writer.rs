@@ -36,7 +36,8 @@ const FLUSH_MAX: Duration = Duration::from_secs(2);
 /// Lines lost since the start.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-enum Message {
+/// What the thread of a log gets.
+pub(crate) enum Message {
     Line(Vec<u8>),
     Flush(SyncSender<()>),
 }
@@ -89,13 +90,17 @@ impl LogWriter {
     }
 }
 
-/// Waits a bounded time until the queue is written. Blocks.
+/// Waits a bounded time until the queue of the log is written. Blocks.
 pub(crate) fn flush() {
+    WRITER.get().into_iter().for_each(|writer| flush_queue(&writer.sender));
+}
+
+/// The same for any queue.
+pub(crate) fn flush_queue(queue: &SyncSender<Message>) {
     let (done, wait) = sync_channel(1);
-    // A full queue means that there is no reader: its lines are lost with the process.
-    if let Some(writer) = WRITER.get()
-        && writer.sender.try_send(Message::Flush(done)).is_ok()
-    {
+    // A full queue means that there is no reader, or an unresponsive disk: its lines were never promised, and
+    // are lost with the process.
+    if queue.try_send(Message::Flush(done)).is_ok() {
         let _ = wait.recv_timeout(FLUSH_MAX);
     }
 }

@@ -178,7 +178,7 @@ async fn connect(
 }
 
 /// A host without the brackets of an IPv6 address.
-fn bare(host: &str) -> &str {
+pub fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 

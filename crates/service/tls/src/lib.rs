@@ -4,5 +4,5 @@
 mod client;
 mod pem;
 
-pub use client::{ClientFiles, ConnectError, TlsClient, endpoint};
+pub use client::{ClientFiles, ConnectError, TlsClient, bare, endpoint};
 pub use pem::{ALPN, TlsError, authorities, items, pair, provider, read};
