@@ -1,5 +1,7 @@
 //! Benchmarks published scripts of today against the interpreter, in one loop.
 
+use std::fmt;
+
 use antares_abi::{CodeTier, Hints};
 use antares_tests::{
     corpus::{Form, OPTIONS, Program, RUNS, case, learn, programs},
@@ -52,18 +54,7 @@ pub(crate) fn measure(rounds: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for program in programs(REPETITIONS)? {
         let row = one(&program, rounds)?;
-        println!(
-            "{:<18} {} times, baseline {}, first {}   {:.1} ms interpreted, {} cycles, native {:.4}   compile {:.2} s, {} bytes",
-            row.name,
-            row.full,
-            row.baseline,
-            row.first,
-            row.interpreter_ms,
-            row.cycles,
-            row.share,
-            row.compile_s,
-            row.code_bytes
-        );
+        println!("{row}");
         rows.push(row);
     }
     rows.iter().flat_map(gaps).for_each(|gap| println!("not reached: {gap}"));
@@ -121,33 +112,30 @@ fn run(machine: &mut Machine, case: &Case, library: Option<&Library>) -> Result<
     Ok((report?, time.as_secs_f64()))
 }
 
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, cycles, share, first, baseline, full, interpreter_ms, compile_s, code_bytes } = self;
+        write!(f, "{name:<18} {full} times, baseline {baseline}, first {first}   ")?;
+        write!(f, "{interpreter_ms:.1} ms interpreted, {cycles} cycles, native {share:.4}   ")?;
+        write!(f, "compile {compile_s:.2} s, {code_bytes} bytes")
+    }
+}
+
 /// Missed targets of a program.
 fn gaps(row: &Row) -> Vec<String> {
+    let Row { name, share, compile_s, code_bytes, .. } = row;
+    let (faster, first) = (row.full.median, 1.0 / row.first.median);
+    let (percent, percent_min) = (share * 100.0, SHARE_MIN * 100.0);
     let wanted = [
+        (*share < SHARE_MIN, format!("{percent:.1} % native in run {RUNS}, of {percent_min:.0} %")),
+        (faster < FASTER_MIN, format!("{faster:.1} times the interpreter's speed, of {FASTER_MIN:.0}")),
         (
-            row.share < SHARE_MIN,
-            format!("{:.1} % native in run {RUNS}, of {:.0} %", row.share * 100.0, SHARE_MIN * 100.0),
+            first > FIRST_MAX,
+            format!("a first run takes {first:.2} of the interpreter's time, of {FIRST_MAX}"),
         ),
-        (
-            row.full.median < FASTER_MIN,
-            format!("{:.1} times the interpreter's speed, of {FASTER_MIN:.0}", row.full.median),
-        ),
-        (
-            1.0 / row.first.median > FIRST_MAX,
-            format!(
-                "a first run takes {:.2} of the interpreter's time, of {FIRST_MAX}",
-                1.0 / row.first.median
-            ),
-        ),
-        (
-            row.compile_s > COMPILE_S_MAX,
-            format!("{:.1} s of compile time, of {COMPILE_S_MAX:.0} s", row.compile_s),
-        ),
-        (row.code_bytes > CODE_BYTES_MAX, format!("{} bytes of code, of {CODE_BYTES_MAX}", row.code_bytes)),
+        (*compile_s > COMPILE_S_MAX, format!("{compile_s:.1} s of compile time, of {COMPILE_S_MAX:.0} s")),
+        (*code_bytes > CODE_BYTES_MAX, format!("{code_bytes} bytes of code, of {CODE_BYTES_MAX}")),
     ];
-    wanted
-        .into_iter()
-        .filter(|(is_missed, _)| *is_missed)
-        .map(|(_, gap)| format!("{}: {gap}", row.name))
-        .collect()
+    let missed = wanted.into_iter().filter(|(is_missed, _)| *is_missed);
+    missed.map(|(_, gap)| format!("{name}: {gap}")).collect()
 }

@@ -24,13 +24,6 @@ pub(crate) const ONCE: &str = "--once";
 /// Divisor of the repetitions used for timing: callgrind slows everything down fifty times.
 const PART: u32 = 25;
 
-/// Instructions per repetition.
-struct Counts {
-    engine: u64,
-    gcc: u64,
-    clang: u64,
-}
-
 /// Counts each program; prints a line for each.
 pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
     println!(
@@ -40,17 +33,11 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
     fs::create_dir_all(folder())?;
     let mut ratios = Vec::new();
     for program in programs {
-        let counts = count(program).with_context(|| program.name)?;
-        let ratio = counts.engine as f64 / counts.gcc as f64;
+        let Program { name, .. } = program;
+        let [ours, gcc, clang] = count(program).context(*name)?;
+        let (ratio, to_clang) = (ours as f64 / gcc as f64, ours as f64 / clang as f64);
         ratios.push(ratio);
-        println!(
-            "{:<16} /gcc {ratio:.4}  /clang {:.4}   ours {}, gcc {}, clang {}",
-            program.name,
-            counts.engine as f64 / counts.clang as f64,
-            counts.engine,
-            counts.gcc,
-            counts.clang
-        );
+        println!("{name:<16} /gcc {ratio:.4}  /clang {to_clang:.4}   ours {ours}, gcc {gcc}, clang {clang}");
     }
     println!("geometric mean of the ratios to gcc -O3: {:.4}", geomean(ratios.into_iter()));
     Ok(())
@@ -80,7 +67,8 @@ fn folder() -> PathBuf {
     target_folder().join("bench/callgrind")
 }
 
-fn count(program: &Program) -> Result<Counts> {
+/// Instructions per repetition, of ours, gcc's and clang's.
+fn count(program: &Program) -> Result<[u64; 3]> {
     let elf = guests::build(program.guest)?;
     let library = library(program, &elf)?;
     let own = env::current_exe()?;
@@ -94,11 +82,11 @@ fn count(program: &Program) -> Result<Counts> {
         // The difference cancels loading and startup.
         Ok((run(2 * repetitions)?.saturating_sub(run(repetitions)?)) / u64::from(repetitions))
     };
-    Ok(Counts {
-        engine: counted("ours", &own, &arguments)?,
-        gcc: counted("gcc", &twin::build(program.guest, "gcc")?, &[])?,
-        clang: counted("clang", &twin::build(program.guest, "clang-22")?, &[])?,
-    })
+    Ok([
+        counted("ours", &own, &arguments)?,
+        counted("gcc", &twin::build(program.guest, "gcc")?, &[])?,
+        counted("clang", &twin::build(program.guest, "clang-22")?, &[])?,
+    ])
 }
 
 /// Runs `command`; returns the total of instructions in its callgrind file.

@@ -57,18 +57,10 @@ pub(crate) struct Row {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<16} /gcc {}  /clang {}  {:7.2} ms  compile {:6.2} s {:4} MB  code {:6} -> {:7} bytes",
-            self.name,
-            self.gcc,
-            self.clang,
-            self.engine_ms,
-            self.compile_s,
-            self.peak_memory_bytes >> 20,
-            self.guest_text_bytes,
-            self.code_bytes
-        )?;
+        let Self { name, gcc, clang, engine_ms, compile_s, guest_text_bytes, code_bytes, .. } = self;
+        let peak_mb = self.peak_memory_bytes >> 20;
+        write!(f, "{name:<16} /gcc {gcc}  /clang {clang}  {engine_ms:7.2} ms  compile {compile_s:6.2} s ")?;
+        write!(f, "{peak_mb:4} MB  code {guest_text_bytes:6} -> {code_bytes:7} bytes")?;
         if !self.peers.is_empty() {
             write!(f, "\n{:<16} to gcc:", "")?;
         }

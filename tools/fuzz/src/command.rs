@@ -223,15 +223,10 @@ impl<'a> Session<'a> {
             return;
         }
         self.last_reported = Instant::now();
-        let report = self.report();
+        let FuzzReport { seconds, runs, runs_per_second, edges, new_inputs, findings, .. } = self.report();
         eprintln!(
-            "antares: {:.0} s, {} runs ({} a second), {} edges, {} new inputs, {} findings",
-            report.seconds,
-            report.runs,
-            report.runs_per_second,
-            report.edges,
-            report.new_inputs,
-            report.findings.len(),
+            "antares: {seconds:.0} s, {runs} runs ({runs_per_second} a second), {edges} edges, {new_inputs} new inputs, {} findings",
+            findings.len(),
         );
     }
 }
@@ -262,16 +257,11 @@ fn per_second(runs: u64, elapsed: Duration) -> u64 {
 }
 
 fn summary(report: &FuzzReport, out: &Path) -> String {
-    let mut text = format!(
-        "{} runs in {:.1} s ({} a second), {} accepted, {} edges, {} new inputs in {}\n",
-        report.runs,
-        report.seconds,
-        report.runs_per_second,
-        report.accepted,
-        report.edges,
-        report.new_inputs,
-        out.join(folder::CORPUS).display(),
-    );
+    let FuzzReport { runs, runs_per_second, accepted, edges, new_inputs, seconds, .. } = report;
+    let corpus = out.join(folder::CORPUS);
+    let mut text =
+        format!("{runs} runs in {seconds:.1} s ({runs_per_second} a second), {accepted} accepted, ");
+    text += &format!("{edges} edges, {new_inputs} new inputs in {}\n", corpus.display());
     if report.interpreted_runs > 0 {
         text += &format!("{} of them not to the end in native code\n", report.interpreted_runs);
     }

@@ -115,10 +115,8 @@ fn check_versions(path: &str, manifest: &Table) -> Vec<Finding> {
             // A crate that enables its own feature for tests depends on itself by path.
             let is_itself = value.get("path").and_then(Value::as_str) == Some(".");
             if !is_itself && value.get("workspace").and_then(Value::as_bool) != Some(true) {
-                findings.push(Finding::of_file(
-                    path,
-                    format!("{name}: write {name}.workspace = true; versions stand in the root"),
-                ));
+                let problem = format!("{name}: write {name}.workspace = true; versions stand in the root");
+                findings.push(Finding::of_file(path, problem));
             }
         }
     }

@@ -35,11 +35,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn check_file(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !text.starts_with("//! ") {
-        findings.push(Finding::of_line(
-            path,
-            0,
-            "the first line must be `//! ` and say what the file is for",
-        ));
+        let problem = "the first line must be `//! ` and say what the file is for";
+        findings.push(Finding::of_line(path, 0, problem));
     }
     findings.extend(check_length(path, text));
     findings.extend(check_name(path));

@@ -59,11 +59,8 @@ fn check_commands(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
             if let ["make", target, ..] = words[..]
                 && !has_target(target)
             {
-                findings.push(Finding::of_line(
-                    path,
-                    index,
-                    format!("`make {target}` is not in the Makefile"),
-                ));
+                let problem = format!("`make {target}` is not in the Makefile");
+                findings.push(Finding::of_line(path, index, problem));
             }
             for script in words.iter().filter(|word| word.starts_with("scripts/")) {
                 if !tree.has(script) {

@@ -27,24 +27,16 @@ pub(crate) fn serve(request: Request<'_>, serve: ServeGdb) -> Result<ExitCode, E
     let failed = |error| Ending::Error(format!("{error:?}"));
     let listener = TcpListener::bind(&words.gdb_listen).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    match words.gdb_listen.ends_with(":0") {
-        true => say(format_args!("Listening for gdb remote connection on {address}")),
-        false => say(format_args!("Listening for gdb remote connection on {}", words.gdb_listen)),
-    }
+    let address = if words.gdb_listen.ends_with(":0") { &address.to_string() } else { &words.gdb_listen };
+    say(format_args!("Listening for gdb remote connection on {address}"));
     loop {
         let (stream, peer) = listener.accept().map_err(failed)?;
         say(format_args!("Accepted connection from: {peer}, booting VM"));
         let run = target.job(words, cycles_max, None);
         // A user with only a script passes it to gdb, as guides recommend.
         let has_file = words.bin.is_some();
-        let job = HostedDebug {
-            run,
-            only_prints: false,
-            breaks_on_error: false,
-            break_at_cycles: None,
-            vm,
-            has_file,
-        };
+        let (only_prints, breaks_on_error, break_at_cycles) = <_>::default();
+        let job = HostedDebug { run, only_prints, breaks_on_error, break_at_cycles, vm, has_file };
         let line = |of, text: &str| {
             if of == vm {
                 lines::log(text);
