@@ -42,6 +42,13 @@ impl Results {
         self.0.push(Measured { name, value, unit });
     }
 
+    /// Records the mean rate of all rounds for each number of clients or threads.
+    fn rates<const N: usize>(&mut self, counts: [usize; N], sums: [f64; N], name: impl Fn(usize) -> String) {
+        for (count, sum) in counts.into_iter().zip(sums) {
+            self.record(name(count), sum / f64::from(transactions::ROUNDS), "/s");
+        }
+    }
+
     /// The median and the 99th percentile of `times`.
     fn latency(&mut self, name: impl Into<String>, mut times: Vec<Duration>) {
         let name = name.into();

@@ -62,7 +62,11 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         // A closed standard output does not end the session.
         let _ = output::print(format!("VM {vm}: {}\n", output::printable(text)).as_bytes());
     };
-    Ok(print_end(relay(hosted, stream, line)?))
+    if let DebugEnd::Exited(code) = relay(hosted, stream, line)? {
+        eprintln!("antares: the script exited with {code}");
+    }
+    // The status only says that gdb was served.
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Starts the process that runs the script, and waits until it is ready.
@@ -151,14 +155,6 @@ pub(crate) fn relay(
     let _ = to_gdb.shutdown(Shutdown::Both);
     let _ = reader.join();
     ended
-}
-
-/// Reports the end; the status only says that gdb was served.
-fn print_end(end: DebugEnd) -> ExitCode {
-    if let DebugEnd::Exited(code) = end {
-        eprintln!("antares: the script exited with {code}");
-    }
-    ExitCode::SUCCESS
 }
 
 /// Becomes gdb, connected to another process of this program.

@@ -57,7 +57,7 @@ struct Loaded {
 
 impl Loaded {
     fn of(script: &Script) -> Result<Self> {
-        Ok(Self { elf: script.sealed_elf()?, library: script.sealed_library()? })
+        Ok(Self { elf: Sealed::new("elf", &script.elf)?, library: Sealed::new("library", &script.library)? })
     }
 
     fn run(&self, pool: &Pool, args: &[&str], within: Duration) -> Result<Verdict<RunReport>> {
@@ -192,7 +192,7 @@ fn resets(rounds: usize, results: &mut Results) -> Result<()> {
 
 /// Starts a worker for a new script, and a zygote with its namespaces.
 fn new_workers(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
-    let (pool, library) = (start(2)?, trivial.sealed_library()?);
+    let (pool, library) = (start(2)?, Sealed::new("library", &trivial.library)?);
     let (mut apart, mut in_a_row) = (Vec::new(), Vec::new());
     for index in 0..400 * rounds {
         // An ELF may have arbitrary data after its segments.

@@ -1,11 +1,10 @@
 //! The benchmark scripts, prepared for the pool.
 
-use antares_pool::Sealed;
 use antares_tests::{
     elf::{Segment, code, file},
     guests, native,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::programs::OPTIONS;
 
@@ -47,16 +46,6 @@ impl Script {
     /// A guest of the other benchmarks.
     pub(super) fn guest(name: &str) -> Result<Self> {
         Self::of(guests::bytes(name)?)
-    }
-
-    /// The ELF as a sealed file for the pool.
-    pub(super) fn sealed_elf(&self) -> Result<Sealed> {
-        Sealed::new("elf", &self.elf).context("cannot seal an ELF")
-    }
-
-    /// The library as a sealed file for the pool.
-    pub(super) fn sealed_library(&self) -> Result<Sealed> {
-        Sealed::new("library", &self.library).context("cannot seal a library")
     }
 }
 

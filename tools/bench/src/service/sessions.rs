@@ -53,15 +53,10 @@ pub(super) async fn measure(
             }
         }
     }
-    let rounds = f64::from(ROUNDS);
-    for (threads, sum) in THREADS.iter().zip(embedded) {
-        results.record(format!("distinct_library_{threads}_threads"), sum / rounds, "/s");
-    }
-    for (count, sum) in SESSIONS.iter().zip(served) {
-        results.record(format!("distinct_sessions_{count}"), sum / rounds, "/s");
-    }
+    results.rates(THREADS, embedded, |threads| format!("distinct_library_{threads}_threads"));
+    results.rates(SESSIONS, served, |count| format!("distinct_sessions_{count}"));
     results.record("distinct_sessions_64_over_1", served[SESSIONS.len() - 1] / served[0], "");
-    results.record("distinct_server_cpu_us".to_owned(), used / rounds, "");
+    results.record("distinct_server_cpu_us".to_owned(), used / f64::from(ROUNDS), "");
     let best = served.into_iter().fold(f64::NAN, f64::max);
     results.record("distinct_over_library".to_owned(), best / embedded[THREADS.len() - 1], "");
     Ok(())

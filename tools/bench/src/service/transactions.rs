@@ -125,12 +125,8 @@ async fn one(
         used += (server.processor_seconds() - before) * 1e6 / (made * BATCH as f64);
     }
     let rounds = f64::from(ROUNDS);
-    for (threads, sum) in THREADS.iter().zip(embedded) {
-        results.record(format!("{name}_library_{threads}_threads"), sum / rounds, "/s");
-    }
-    for (count, sum) in CLIENTS.iter().zip(unary) {
-        results.record(format!("{name}_unary_{count}"), sum / rounds, "/s");
-    }
+    results.rates(THREADS, embedded, |threads| format!("{name}_library_{threads}_threads"));
+    results.rates(CLIENTS, unary, |count| format!("{name}_unary_{count}"));
     results.record(format!("{name}_batched"), batched / rounds, "/s");
     results.record(format!("{name}_server_cpu_us"), used / rounds, "");
     let best = unary.into_iter().chain([batched]).fold(f64::NAN, f64::max);

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{self, Read as _, Write as _},
+    mem,
     path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -89,13 +90,7 @@ impl Host {
 
     fn close(&mut self, number: i32) -> i64 {
         let standard = usize::try_from(number).ok().and_then(|number| self.standard.get_mut(number));
-        match standard.filter(|is_open| **is_open) {
-            Some(is_open) => {
-                *is_open = false;
-                0
-            }
-            None => complain("EBADF"),
-        }
+        if standard.is_some_and(mem::take) { 0 } else { complain("EBADF") }
     }
 
     fn read_standard(&self, number: i32, bytes: u64) -> (i64, Vec<u8>) {
