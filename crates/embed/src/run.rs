@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use antares_vm::Limits;
 use bytes::Bytes;
 
 use crate::Syscalls;
@@ -75,5 +76,9 @@ impl Run {
     pub fn syscalls(mut self, calls: Arc<Mutex<dyn Syscalls>>) -> Self {
         self.syscalls = Some(calls);
         self
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { cycles_max: self.cycles_max, debug_bytes_max: self.debug_bytes_max }
     }
 }

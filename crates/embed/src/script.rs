@@ -7,14 +7,10 @@ use std::{
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::Sealed;
-use antares_vm::{Limits, Program, RunScript, Tier};
+use antares_vm::{Program, RunScript, Tier};
 use bytes::Bytes;
 
-use crate::{
-    Error, Outcome, Run,
-    error::chain,
-    machines::{Mapped, with_machine},
-};
+use crate::{Error, Outcome, Run, error::chain, machines::with_machine};
 
 /// SHA-256 of a script's ELF.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +68,14 @@ impl Script {
     /// # Errors
     /// The system refuses memory for the thread's machine. How the script ends is an [`Outcome`].
     pub fn run(&self, run: Run) -> Result<Outcome, Error> {
-        with_machine(|mapped| self.run_on(mapped, run))
+        with_machine(|mapped| {
+            let (script, limits) = (self.as_run(&run.args), run.limits());
+            let tier = if run.interprets { Tier::Interpreter } else { Tier::Auto };
+            mapped.calls.set(run.syscalls);
+            let library = self.program.as_ref().map(|program| program.library());
+            let report = mapped.machine.run(&script, &limits, tier, library);
+            Ok(report.map_err(|error| Error::Machine(chain(&error)))?.into())
+        })
     }
 
     /// Runs the script once in a profiling interpreter. The outcome equals that of [`Script::run`]; the run
@@ -83,8 +86,8 @@ impl Script {
     #[cfg(feature = "profile")]
     pub fn profile(&self, run: Run) -> Result<(Outcome, crate::Profile), Error> {
         with_machine(|mapped| {
+            let (script, limits) = (self.as_run(&run.args), run.limits());
             mapped.calls.set(run.syscalls);
-            let (script, limits) = (self.as_run(&run.args), limits(run.cycles_max, run.debug_bytes_max));
             let recorded = mapped.machine.profile(&script, &limits);
             let (report, recording) = recorded.map_err(|error| Error::Machine(chain(&error)))?;
             Ok((report.into(), crate::Profile::new(recording.to_profile(), &self.elf)))
@@ -95,16 +98,6 @@ impl Script {
         let (vm_version, isa) = (self.options.vm_version, self.options.isa.0);
         RunScript { elf: &self.elf, args, vm_version, isa }
     }
-
-    fn run_on(&self, mapped: &mut Mapped, run: Run) -> Result<Outcome, Error> {
-        let (script, limits) = (self.as_run(&run.args), limits(run.cycles_max, run.debug_bytes_max));
-        let tier = if run.interprets { Tier::Interpreter } else { Tier::Auto };
-        mapped.calls.set(run.syscalls);
-        let library = self.program.as_ref().map(|program| program.library());
-        let report = mapped.machine.run(&script, &limits, tier, library);
-        let report = report.map_err(|error| Error::Machine(chain(&error)))?;
-        Ok(report.into())
-    }
 }
 
 impl fmt::Debug for Script {
@@ -113,8 +106,4 @@ impl fmt::Debug for Script {
         text.field("hash", &self.digest).field("vm_version", &self.options.vm_version);
         text.field("is_native", &self.is_native()).finish_non_exhaustive()
     }
-}
-
-fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
-    Limits { cycles_max, debug_bytes_max }
 }

@@ -78,13 +78,12 @@ where
             let before = self.cycles();
             let ended = self.run(group, (kind, &hash), budget).map_err(|error| error.source(group))?;
             budget = budget.saturating_sub(self.cycles().saturating_sub(before));
-            if !ended || (budget == 0 && self.left.len() > 1) {
-                if ended {
-                    self.left.pop();
-                }
+            if ended {
+                self.left.pop();
+            }
+            if !ended || (budget == 0 && !self.left.is_empty()) {
                 return Ok(Progress::Suspended(self.cycles()));
             }
-            self.left.pop();
         }
         Ok(Progress::Done(self.done))
     }

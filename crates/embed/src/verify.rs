@@ -90,7 +90,7 @@ where
     /// # Errors
     /// ckb-script's error for the group that failed.
     pub fn verify(&self, max_cycles: Cycle) -> Result<Verdict, ckb_error::Error> {
-        let (result, native_cycles) = self.attempt(|scripts| scripts.verify(max_cycles));
+        let (result, native_cycles) = self.attempt(|| self.scripts.verify(max_cycles));
         result.map(|cycles| Verdict { cycles, native_cycles })
     }
 
@@ -104,9 +104,7 @@ where
         script_hash: &Byte32,
         max_cycles: Cycle,
     ) -> Result<Verdict, ScriptError> {
-        let single = |scripts: &TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>| {
-            scripts.verify_single(kind, script_hash, max_cycles)
-        };
+        let single = || self.scripts.verify_single(kind, script_hash, max_cycles);
         let (result, native_cycles) = self.attempt(single);
         result.map(|cycles| Verdict { cycles, native_cycles })
     }
@@ -117,12 +115,9 @@ where
         Verification::new(self, max_cycles)
     }
 
-    fn attempt<T>(
-        &self,
-        mut verify: impl FnMut(&TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>) -> T,
-    ) -> (T, u64) {
+    fn attempt<T>(&self, verify: impl FnMut() -> T) -> (T, u64) {
         let session = self.session();
-        let result = session.attempt(|| verify(&self.scripts));
+        let result = session.attempt(verify);
         (result, session.take_counts().native_cycles)
     }
 
