@@ -156,11 +156,7 @@ impl Report {
 
     /// The report for people: outcome first, then its cost.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = String::new();
-        for line in &self.debug {
-            let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
-        }
-        text += &omitted(self.debug_lines_left_out, self.debug_bytes_left_out);
+        let mut text = debug_text(&self.debug, self.debug_lines_left_out, self.debug_bytes_left_out);
         let is_good = (self.outcome, self.exit_code) == (Outcome::Exit, Some(0));
         let mood = if is_good { Mood::Good } else { Mood::Bad };
         let _ = writeln!(text, "{}", paint(&self.ending(), mood));
@@ -173,7 +169,7 @@ impl Report {
         }
         let _ =
             writeln!(text, "  cycles   {} and {} to load", grouped(self.cycles), grouped(self.load_cycles));
-        let _ = writeln!(text, "  tiers    {}", self.tiers());
+        let _ = writeln!(text, "  tiers    {}{}", self.shares(), left_text(self.restarted.as_deref()));
         if let Some(detail) = self.restarted_detail {
             let _ = writeln!(text, "           {detail}");
         }
@@ -211,14 +207,6 @@ impl Report {
             Outcome::WorkerLost => "the worker was lost".to_owned(),
         };
         ending + &detail.unwrap_or_default()
-    }
-
-    fn tiers(&self) -> String {
-        let left = self.restarted.as_deref();
-        self.shares()
-            + &left
-                .map(|reason| format!(" (native code was left: {})", printable(reason)))
-                .unwrap_or_default()
     }
 
     fn shares(&self) -> String {
@@ -260,12 +248,19 @@ fn always_bails_out(reason: &str, isa: Isa) -> Option<&'static str> {
     }
 }
 
-/// The note on omitted debug lines, after the shown ones.
-pub(crate) fn omitted(lines: u64, bytes: u64) -> String {
-    match lines {
+/// The `shown` debug lines, and the number and bytes of those left out.
+pub(crate) fn debug_text(shown: &[String], lines: u64, bytes: u64) -> String {
+    let shown = shown.iter().map(|line| format!("| {}\n", printable(line.trim_end_matches('\n'))));
+    let omitted = match lines {
         0 => String::new(),
         lines => format!("| … {} more lines left out ({} bytes)\n", grouped(lines), grouped(bytes)),
-    }
+    };
+    shown.chain([omitted]).collect()
+}
+
+/// Why native code was left, after the figures of a run.
+pub(crate) fn left_text(restarted: Option<&str>) -> String {
+    restarted.map(|reason| format!(" (native code was left: {})", printable(reason))).unwrap_or_default()
 }
 
 /// Rows of functions with self and total cycles, and their shares of all `cycles`.

@@ -9,7 +9,7 @@ use crate::{
     local::system_calls::{self, RunLocation},
     output::color::{Mood, paint},
     output::printable,
-    output::report::{ServerDiagnosis, grouped, omitted},
+    output::report::{ServerDiagnosis, debug_text, grouped, left_text},
 };
 
 /// Outcome of a transaction, or of one of its groups.
@@ -135,10 +135,7 @@ impl Verdict {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for group in &self.groups {
-            for line in &group.debug {
-                let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
-            }
-            text += &omitted(group.debug_lines_left_out, group.debug_bytes_left_out);
+            text += &debug_text(&group.debug, group.debug_lines_left_out, group.debug_bytes_left_out);
             let _ = writeln!(text, "{}", group.to_text());
         }
         self.interpreted.iter().for_each(|program| text += &program.to_text());
@@ -214,8 +211,6 @@ impl Group {
             }
             (_, None, None) => "ok".to_owned(),
         };
-        let restarted =
-            self.restarted.as_deref().map(|reason| format!(" (native code was left: {})", printable(reason)));
         format!(
             "{} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted{}",
             self.kind.name(),
@@ -224,7 +219,7 @@ impl Group {
             grouped(self.cycles),
             grouped(self.native_cycles),
             grouped(self.interpreted_cycles),
-            restarted.unwrap_or_default()
+            left_text(self.restarted.as_deref())
         )
     }
 }
