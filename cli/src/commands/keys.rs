@@ -1,6 +1,6 @@
 //! `antares keys`: a folder of keys that sign native code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use antares_trust::{KeyError, Keyring};
 use clap::{Args, Subcommand};
@@ -38,27 +38,30 @@ enum KeysCommand {
 }
 
 pub(crate) fn keys(args: &KeysArgs) -> Result<(), Failure> {
-    let folder = &args.keys;
-    let text = match &args.command {
-        KeysCommand::Generate => format!("{}\n", Keyring::generate(folder, false).map_err(key_failure)?),
-        KeysCommand::List => list(args)?,
-        KeysCommand::Rotate { id: None } => {
-            format!("{}\n", Keyring::generate(folder, true).map_err(key_failure)?)
-        }
-        KeysCommand::Rotate { id: Some(id) } => {
-            Keyring::sign_with(folder, id).map_err(key_failure)?;
-            format!("{id}\n")
-        }
-        KeysCommand::Revoke { name } => {
-            Keyring::revoke(folder, name).map_err(key_failure)?;
-            format!("{name}\n")
-        }
-    };
+    let text = change(args).map_err(|error| Failure::Usage(error.into()))?;
     output::print(text.as_bytes())
 }
 
-fn list(args: &KeysArgs) -> Result<String, Failure> {
-    let keyring = Keyring::read(&args.keys.join(antares_trust::LIST)).map_err(key_failure)?;
+/// Does it, and says with which keys.
+fn change(KeysArgs { command, keys: folder }: &KeysArgs) -> Result<String, KeyError> {
+    let name = match command {
+        KeysCommand::Generate => Keyring::generate(folder, false)?,
+        KeysCommand::List => return list(folder),
+        KeysCommand::Rotate { id: None } => Keyring::generate(folder, true)?,
+        KeysCommand::Rotate { id: Some(id) } => {
+            Keyring::sign_with(folder, id)?;
+            id.clone()
+        }
+        KeysCommand::Revoke { name } => {
+            Keyring::revoke(folder, name)?;
+            name.clone()
+        }
+    };
+    Ok(name + "\n")
+}
+
+fn list(folder: &Path) -> Result<String, KeyError> {
+    let keyring = Keyring::read(&folder.join(antares_trust::LIST))?;
     let mut text = String::new();
     for key in keyring.keys() {
         let role = if key.id == keyring.signer_id() { "signs" } else { "trusted" };
@@ -68,8 +71,4 @@ fn list(args: &KeysArgs) -> Result<String, Failure> {
         text += &format!("{name}  revoked\n");
     }
     Ok(text)
-}
-
-fn key_failure(error: KeyError) -> Failure {
-    Failure::Usage(error.into())
 }

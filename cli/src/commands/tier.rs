@@ -18,7 +18,7 @@ use crate::{
     commands::warm::{WarmHow, warm_all},
     failure::Failure,
     output,
-    remote::calls::warm::Cold,
+    remote::calls::{runtime, warm::Cold},
 };
 
 /// Longest time of one request: people can wait longer than servers.
@@ -117,8 +117,7 @@ async fn listed(shared: &Shared, space: Space) -> Result<Vec<ListedObject>, Fail
 }
 
 pub(crate) fn cache(args: &CacheArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the network runtime").map_err(Failure::Service)?;
+    let runtime = runtime()?;
     let shared = args.open()?;
     match &args.command {
         CacheCommand::Ls { artifacts } => runtime.block_on(list(&shared, space(*artifacts))),

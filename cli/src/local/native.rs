@@ -126,10 +126,8 @@ impl Code {
     }
 
     fn find_baseline(&self, source: Source<'_>) -> Result<Native, Failure> {
-        match self.cached(source, CodeTier::Baseline) {
-            Some(baseline) => Ok(baseline),
-            None => self.make(source, CodeTier::Baseline),
-        }
+        let cached = self.cached(source, CodeTier::Baseline);
+        cached.map_or_else(|| self.make(source, CodeTier::Baseline), Ok)
     }
 
     /// The full tier's code. Does not retry a compile that failed recently.
