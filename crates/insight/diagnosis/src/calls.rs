@@ -5,7 +5,7 @@ use antares_profile::syscall_name;
 
 use crate::{
     names::Namer,
-    report::{DecodedCall, Frame, Word},
+    report::{DecodedCall, Word},
 };
 
 /// The kind of an argument.
@@ -131,20 +131,14 @@ pub(crate) fn has_failed(call: &SystemCall) -> bool {
 
 /// Decodes a system call.
 pub(crate) fn decode_call(call: &SystemCall, namer: &Namer) -> DecodedCall {
-    let place: Vec<Frame> = namer.stack(&call.stack, call.vm);
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut decoded: Vec<(Word, String)> = arguments(call.number)
         .iter()
         .map(|(name, index, kind)| ((*name).into(), text(*kind, call.arguments[*index])))
         .collect();
-    if let Some(room) = call.room {
-        decoded.push(("room".into(), room.to_string()));
-    }
-    for word in &call.words {
-        decoded.push(("arg".into(), String::from_utf8_lossy(word).into_owned()));
-    }
-    if call.number == 2177 {
-        decoded.push(("text".into(), String::from_utf8_lossy(&call.data).into_owned()));
-    }
+    decoded.extend(call.room.map(|room| ("room".into(), room.to_string())));
+    decoded.extend(call.words.iter().map(|word| ("arg".into(), lossy(word))));
+    decoded.extend((call.number == 2177).then(|| ("text".into(), lossy(&call.data))));
     DecodedCall {
         index: call.index,
         vm: call.vm,
@@ -157,6 +151,6 @@ pub(crate) fn decode_call(call: &SystemCall, namer: &Namer) -> DecodedCall {
         data: if call.number == 2177 { String::new() } else { hex::encode(&call.data) },
         cycles: call.cycles,
         cost: call.cost,
-        place,
+        place: namer.stack(&call.stack, call.vm),
     }
 }

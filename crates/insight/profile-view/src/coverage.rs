@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileLimits, CompileOptions, Hints};
+use antares_abi::CompileOptions;
 use antares_profile::{Profile, ProfiledProgram};
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use crate::{
     Programs, Symbols,
     branches::branches,
     dwarf::{LineRow, row_at},
+    symbols::program,
 };
 
 /// Line table rows before an address to search for one that covers it.
@@ -185,9 +186,7 @@ fn add_branches(
     counts: &BTreeMap<u64, u64>,
     rows: &[LineRow],
 ) {
-    let limits = CompileLimits::DEFAULT;
-    let Ok(image) = antares_program::read(elf, options, &limits) else { return };
-    let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return };
+    let Some(program) = program(elf, options) else { return };
     let mut places: BTreeMap<(&str, u32), u32> = BTreeMap::new();
     for branch in branches(&program, counts) {
         let Some(row) = row_at(rows, branch.pc, NESTED_MAX) else { continue };

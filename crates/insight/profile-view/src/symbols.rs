@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use antares_abi::{CompileLimits, CompileOptions, Hints};
+use antares_program::Program;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
 
 use crate::{
@@ -166,11 +167,15 @@ fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
         .collect()
 }
 
+/// The code of an ELF as the compiler finds it.
+pub(crate) fn program(elf: &[u8], options: CompileOptions) -> Option<Program> {
+    let image = antares_program::read(elf, options, &CompileLimits::DEFAULT).ok()?;
+    antares_program::recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()
+}
+
 /// Functions that the compiler finds in the code.
 fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
-    let limits = CompileLimits::DEFAULT;
-    let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
-    let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return Vec::new() };
+    let Some(program) = program(elf, options) else { return Vec::new() };
     let mut entries: Vec<u64> = program.functions.iter().map(|function| function.entry.0).collect();
     entries.sort_unstable();
     entries.dedup();

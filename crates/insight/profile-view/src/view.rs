@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use antares_abi::{CompileLimits, Sha256Digest};
-use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, Value};
+use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value};
 use antares_program::{Image, read};
 
 use crate::{Line, Location, Symbols};
@@ -206,12 +206,8 @@ impl<'a> View<'a> {
 
     /// The file of the non-inlined function that contains `frame`.
     fn home(&self, frame: Frame) -> String {
-        match frame {
-            Frame::Code { program, pc } => {
-                self.symbols.get(program.0 as usize).map(|symbols| symbols.home(pc)).unwrap_or_default()
-            }
-            _ => String::new(),
-        }
+        let home = |(program, pc): (ProgramId, u64)| Some(self.symbols.get(program.0 as usize)?.home(pc));
+        frame.code().and_then(home).unwrap_or_default()
     }
 
     fn grow_tree(&mut self) {

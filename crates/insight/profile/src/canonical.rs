@@ -51,10 +51,7 @@ impl Profile {
 
     fn used_programs(&self, subtree: &[Value]) -> BTreeSet<&ProfiledProgram> {
         let spent = self.nodes.iter().zip(subtree).filter(|(_, value)| !value.is_zero());
-        let used = spent.filter_map(|(node, _)| match node.frame {
-            Frame::Code { program, .. } => self.programs.get(program.0 as usize),
-            _ => None,
-        });
+        let used = spent.filter_map(|(node, _)| self.programs.get(node.frame.code()?.0.0 as usize));
         used.collect()
     }
 

@@ -44,7 +44,7 @@ impl Profile {
     fn neighbours(&self, addresses_max: usize, total: u64, is_leaf: &[bool]) -> HashMap<Frame, Frame> {
         let mut addresses: BTreeMap<Frame, u64> = BTreeMap::new();
         for (node, _) in self.nodes.iter().zip(is_leaf).filter(|(_, is_leaf)| **is_leaf) {
-            if matches!(node.frame, Frame::Code { .. }) {
+            if node.frame.code().is_some() {
                 let cycles = addresses.entry(node.frame).or_default();
                 *cycles = cycles.saturating_add(node.value.cycles);
             }
@@ -57,7 +57,8 @@ impl Profile {
         let mut group: Vec<(Frame, u64)> = Vec::new();
         let mut sum = 0_u64;
         for (frame, cycles) in addresses {
-            if sum > enough || group.last().is_some_and(|(last, _)| !are_of_one_program(*last, frame)) {
+            let program = |frame: Frame| frame.code().map(|(program, _)| program);
+            if sum > enough || group.last().is_some_and(|(last, _)| program(*last) != program(frame)) {
                 close(&mut group, &mut all);
                 sum = 0;
             }
@@ -72,9 +73,8 @@ impl Profile {
     /// descendant.
     fn retained(&self, subtree: &[u64], least: u64) -> Vec<bool> {
         let both = self.nodes.iter().zip(subtree);
-        let mut retained: Vec<bool> = both
-            .map(|(node, cycles)| *cycles >= least || !matches!(node.frame, Frame::Code { .. }))
-            .collect();
+        let mut retained: Vec<bool> =
+            both.map(|(node, cycles)| *cycles >= least || node.frame.code().is_none()).collect();
         for (index, node) in self.nodes.iter().enumerate().rev() {
             if let Some(parent) = node.parent {
                 retained[parent.0 as usize] |= retained[index];
@@ -119,13 +119,6 @@ impl Profile {
             is_caller[parent.0 as usize] = true;
         }
         is_caller
-    }
-}
-
-fn are_of_one_program(a: Frame, b: Frame) -> bool {
-    match (a, b) {
-        (Frame::Code { program: a, .. }, Frame::Code { program: b, .. }) => a == b,
-        _ => false,
     }
 }
 

@@ -49,6 +49,17 @@ pub enum Frame {
     Other,
 }
 
+impl Frame {
+    /// The program and the address of code.
+    #[must_use]
+    pub fn code(self) -> Option<(ProgramId, u64)> {
+        match self {
+            Self::Code { program, pc } => Some((program, pc)),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Frame {
     /// The name of a frame without code; an address otherwise.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -52,12 +52,9 @@ impl ChainNode {
         let header = Some(block.view.header());
         Ok(WholeTransaction { transaction, header, cycles: found.cycles })
     }
-}
 
-// Whether transactions are in the blocks that a node says: by a proof that leads to the block's header.
-
-impl ChainNode {
-    /// Has the node prove where transactions are.
+    /// Has the node prove that transactions are in the blocks that it says, each by a proof that leads to the
+    /// block's header.
     ///
     /// # Errors
     /// The node cannot be asked, or a proof proves something else.

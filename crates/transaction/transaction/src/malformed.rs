@@ -72,17 +72,13 @@ pub fn worded(detail: &str) -> String {
             let missing = if detail.starts_with("missing field") { " is missing" } else { "" };
             let needed = NEEDED.iter().find(|(start, _)| expected.starts_with(start));
             let reported = reported.replace("NEEDED", needed.map_or("", |(_, needed)| needed));
-            reported.replace('…', &shortened(rest)) + missing
+            reported.replace('…', &shortened(rest, QUOTED_CHARS_MAX)) + missing
         }
-        None => shortened_to(detail, 5 * QUOTED_CHARS_MAX).into_owned(),
+        None => shortened(detail, 5 * QUOTED_CHARS_MAX).into_owned(),
     }
 }
 
-fn shortened(text: &str) -> Cow<'_, str> {
-    shortened_to(text, QUOTED_CHARS_MAX)
-}
-
-fn shortened_to(text: &str, chars_max: usize) -> Cow<'_, str> {
+fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),

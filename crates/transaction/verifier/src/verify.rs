@@ -114,10 +114,8 @@ impl<E: Engine> Verifier<E> {
     /// # Errors
     /// If the selected group does not exist, or the verification was cancelled.
     pub fn verify(self, selection: Option<(GroupKind, CellName)>) -> Result<TransactionReport, VerifyError> {
-        let wanted = match selection {
-            Some((kind, cell)) => Some((kind, group_of(&self.scripts, kind, cell)?.0)),
-            None => None,
-        };
+        let hash_of = |(kind, cell)| group_of(&self.scripts, kind, cell).map(|(hash, _)| (kind, hash));
+        let wanted = selection.map(hash_of).transpose()?;
         let mut report = TransactionReport { outcome: VerifyOutcome::Ok, cycles: 0, groups: Vec::new() };
         for (kind, hash, group) in self.scripts.groups_with_type() {
             let mut entry = not_run(kind_of(kind), hash, group);

@@ -52,12 +52,13 @@ impl Sizes {
             loaded += stop.saturating_sub(start);
             end = end.max(stop);
         }
-        let mut sections = Vec::new();
-        for section in file.sections() {
-            let name = section.name().unwrap_or("?").to_owned();
-            let part = section.file_range().map_or(0, |(_, size)| size.min(bytes));
-            sections.push(Part { name, bytes: part });
-        }
+        let sections = file.sections().map(|section| Part {
+            name: section.name().unwrap_or("?").to_owned(),
+            bytes: section.file_range().map_or(0, |(_, size)| size.min(bytes)),
+        });
+        let functions = symbols
+            .functions()
+            .map(|(start, end, name)| Part { name: name.to_owned(), bytes: in_file(&file, start, end) });
         // The VM never loads the bytes after the last segment.
         let strippable = bytes - end.min(bytes);
         Some(Self {
@@ -65,16 +66,8 @@ impl Sizes {
             loaded_bytes: loaded,
             strippable_bytes: strippable,
             padding_bytes: end.min(bytes).saturating_sub(loaded),
-            sections: sorted(sections),
-            functions: sorted(
-                symbols
-                    .functions()
-                    .map(|(start, end, name)| Part {
-                        name: name.to_owned(),
-                        bytes: in_file(&file, start, end),
-                    })
-                    .collect(),
-            ),
+            sections: sorted(sections.collect()),
+            functions: sorted(functions.collect()),
             files: files(&file, &symbols),
             duplicates: duplicates(&file, &symbols),
         })

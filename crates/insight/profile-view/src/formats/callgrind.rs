@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use antares_profile::{Frame, Node, NodeId, Value};
+use antares_profile::{Node, NodeId, Value};
 
 use crate::{View, formats::interned::Interned, printable::is_command};
 
@@ -90,10 +90,7 @@ fn home(view: &View<'_>, id: NodeId) -> Home {
 }
 
 fn position(view: &View<'_>, node: &Node, id: NodeId) -> Position {
-    let pc = match node.frame {
-        Frame::Code { pc, .. } => pc,
-        _ => 0,
-    };
+    let pc = node.frame.code().map_or(0, |(_, pc)| pc);
     let line = view.named(id).last().and_then(|(_, line)| line.as_ref());
     let file = line.map_or_else(|| home(view, id).0, |line| line.file.clone());
     (pc, file, line.map_or(0, |line| line.line))

@@ -154,10 +154,8 @@ impl Tables {
         if let Some(index) = self.locations.get(&frame) {
             return *index;
         }
-        let (mapping_index, address) = match frame {
-            Frame::Code { program, pc } => (int(program.0 as usize + 1), pc),
-            _ => (0, 0),
-        };
+        let code = frame.code().map(|(program, pc)| (int(program.0 as usize + 1), pc));
+        let (mapping_index, address) = code.unwrap_or_default();
         // Every location has lines, so that no mapping is considered unsymbolized.
         let lines = view.named(node).iter().rev().map(|(function, line)| Line {
             function_index: int(function.0 as usize + 1),

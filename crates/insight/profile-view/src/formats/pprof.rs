@@ -193,10 +193,8 @@ fn mapping_of(
 }
 
 fn location_of(view: &View<'_>, frame: Frame, node: NodeId, id: u64) -> Location {
-    let (mapping_id, address) = match frame {
-        Frame::Code { program, pc } => (u64::from(program.0) + 1, pc),
-        _ => (0, 0),
-    };
+    let code = frame.code().map(|(program, pc)| (u64::from(program.0) + 1, pc));
+    let (mapping_id, address) = code.unwrap_or_default();
     // The innermost one first.
     let line = view.named(node).iter().rev().map(|(function, line)| LineEntry {
         function_id: u64::from(function.0) + 1,
