@@ -19,18 +19,12 @@ pub enum ArchiveError {
     /// The magic is wrong.
     #[error("this is not a profile of Antares: it does not begin with its magic")]
     Magic,
-    /// The content is damaged or truncated.
-    #[error("the file is damaged behind byte {at}")]
-    Damaged {
-        /// Bytes of content that could be read.
-        at: usize,
-    },
+    /// The content is damaged or truncated behind these bytes.
+    #[error("the file is damaged behind byte {0}")]
+    Damaged(usize),
     /// The decompressed content exceeds the limit.
-    #[error("the file holds more than {max} bytes")]
-    Bytes {
-        /// Maximum bytes.
-        max: usize,
-    },
+    #[error("the file holds more than {ARCHIVE_BYTES_MAX} bytes")]
+    Bytes,
     /// The profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -67,12 +61,12 @@ pub fn read_archive(bytes: &[u8]) -> Result<(Profile, Programs), ArchiveError> {
     let mut reader = GzDecoder::new(content).take(ARCHIVE_BYTES_MAX as u64 + 1);
     let whole = reader.read_to_end(&mut text);
     if text.len() > ARCHIVE_BYTES_MAX {
-        return Err(ArchiveError::Bytes { max: ARCHIVE_BYTES_MAX });
+        return Err(ArchiveError::Bytes);
     }
-    whole.map_err(|_| ArchiveError::Damaged { at: text.len() })?;
+    whole.map_err(|_| ArchiveError::Damaged(text.len()))?;
     let (mut rest, mut parts) = (text.as_slice(), Vec::new());
     while !rest.is_empty() {
-        let damaged = ArchiveError::Damaged { at: text.len() - rest.len() };
+        let damaged = ArchiveError::Damaged(text.len() - rest.len());
         let Some((length, behind)) = rest.split_first_chunk::<8>() else { return Err(damaged) };
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
         if length > behind.len() || parts.len() >= ARCHIVE_PARTS_MAX {
@@ -81,7 +75,7 @@ pub fn read_archive(bytes: &[u8]) -> Result<(Profile, Programs), ArchiveError> {
         parts.push(&behind[..length]);
         rest = &behind[length..];
     }
-    let (first, elfs) = parts.split_first().ok_or(ArchiveError::Damaged { at: 0 })?;
+    let (first, elfs) = parts.split_first().ok_or(ArchiveError::Damaged(0))?;
     let profile = Profile::decode(first)?;
     let mut programs = Programs::default();
     for elf in elfs {
@@ -113,6 +107,6 @@ mod tests {
         assert_eq!(elfs.elf(&Sha256Digest::of(b"another, which nothing ran")), None);
         assert_eq!(read_archive(b"\x7fELF").unwrap_err(), ArchiveError::Magic);
         let cut = &bytes[..bytes.len() - 9];
-        assert!(matches!(read_archive(cut), Err(ArchiveError::Damaged { .. })));
+        assert!(matches!(read_archive(cut), Err(ArchiveError::Damaged(_))));
     }
 }

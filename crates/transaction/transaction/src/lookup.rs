@@ -4,7 +4,7 @@ use ckb_mock_tx_types::MockInput;
 use ckb_types::{
     bytes::Bytes,
     core::{DepType, ScriptHashType},
-    packed::{Byte32, OutPointVec, Script},
+    packed::{Byte32, CellOutput, OutPointVec, Script},
     prelude::*,
 };
 
@@ -85,18 +85,16 @@ impl Mock {
         let Some(script) = self.script_of_cell(is_type, source, index) else { return Vec::new() };
         let (wanted, by_type) = (script.code_hash(), script.hash_type() == ScriptHashType::Type.into());
         let info = &self.as_ckb().mock_info;
-        let deps = info.cell_deps.iter().enumerate().map(|(index, dep)| Near {
-            path: format!("mock_info.cell_deps[{index}]"),
-            data_hash: Byte32::new(self.dep_data_hash(index)),
-            type_hash: dep.output.type_().to_opt().map(|script| script.calc_script_hash()),
-            bytes: dep.data.len(),
+        let near = |path, hash, output: &CellOutput, data: &Bytes| {
+            let type_hash = output.type_().to_opt().map(|script| script.calc_script_hash());
+            Near { path, data_hash: Byte32::new(hash), type_hash, bytes: data.len() }
+        };
+        let deps = info.cell_deps.iter().enumerate().map(|(at, dep)| {
+            near(format!("mock_info.cell_deps[{at}]"), self.dep_data_hash(at), &dep.output, &dep.data)
         });
         let deps: Vec<Near> = deps.collect();
-        let inputs = info.inputs.iter().enumerate().map(|(index, input)| Near {
-            path: format!("mock_info.inputs[{index}]"),
-            data_hash: Byte32::new(self.input_data_hash(index)),
-            type_hash: input.output.type_().to_opt().map(|script| script.calc_script_hash()),
-            bytes: input.data.len(),
+        let inputs = info.inputs.iter().enumerate().map(|(at, input)| {
+            near(format!("mock_info.inputs[{at}]"), self.input_data_hash(at), &input.output, &input.data)
         });
         let other_kind = |near: &&Near| match by_type {
             true => near.data_hash == wanted,

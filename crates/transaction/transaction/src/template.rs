@@ -53,13 +53,8 @@ pub enum TemplateProblem {
         source: io::Error,
     },
     /// The file is too long.
-    #[error("{} is longer than {bytes_max} bytes", path.display())]
-    FileTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Maximum number of bytes.
-        bytes_max: u64,
-    },
+    #[error("{} is longer than {EMBEDDED_FILE_BYTES_MAX} bytes", .0.display())]
+    FileTooLarge(PathBuf),
     /// A name with two definitions.
     #[error("the type {0:?} is defined already")]
     DefinedTwice(String),
@@ -73,11 +68,11 @@ pub enum TemplateProblem {
     #[error("this is no UTF-8: save the file as UTF-8")]
     NoText,
     /// Too many placeholders.
-    #[error("more than {0} placeholders")]
-    TooMany(usize),
+    #[error("more than {PLACEHOLDERS_MAX} placeholders")]
+    TooMany,
     /// The expanded transaction is too long.
-    #[error("up to here the transaction has more than {0} bytes")]
-    TooLarge(usize),
+    #[error("up to here the transaction has more than {TRANSACTION_BYTES_MAX} bytes")]
+    TooLarge,
 }
 
 /// The kind of a placeholder.
@@ -137,8 +132,7 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
         filled.map_err(|problem| error_at(text, placeholder.start, problem))?;
         rest = placeholder.end;
         if expanded.len() > TRANSACTION_BYTES_MAX {
-            let problem = TemplateProblem::TooLarge(TRANSACTION_BYTES_MAX);
-            return Err(error_at(text, placeholder.start, problem));
+            return Err(error_at(text, placeholder.start, TemplateProblem::TooLarge));
         }
     }
     expanded.push_str(&text[rest..]);
@@ -173,8 +167,7 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
         from = start + 2;
         if let Some(placeholder) = read(text, start) {
             if found.len() == PLACEHOLDERS_MAX {
-                let problem = TemplateProblem::TooMany(PLACEHOLDERS_MAX);
-                return Err(error_at(text, start, problem));
+                return Err(error_at(text, start, TemplateProblem::TooMany));
             }
             from = placeholder.end;
             found.push(placeholder);
@@ -270,8 +263,7 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
     let file = File::open(path).map_err(failed)?;
     file.take(EMBEDDED_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > EMBEDDED_FILE_BYTES_MAX {
-        let bytes_max = EMBEDDED_FILE_BYTES_MAX;
-        return Err(TemplateProblem::FileTooLarge { path: path.to_owned(), bytes_max });
+        return Err(TemplateProblem::FileTooLarge(path.to_owned()));
     }
     Ok(bytes)
 }
