@@ -278,7 +278,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
 }
 
 /// One line about the outcome, and how the run ended in a few constant words.
-fn told(report: &ProfiledReport) -> Result<(String, String), Failure> {
+fn summary(report: &ProfiledReport) -> Result<(String, String), Failure> {
     Ok(match report {
         ProfiledReport::Run(run) => {
             let ending = match &run.outcome {
@@ -329,7 +329,7 @@ fn finish(
     labels: [(&str, String); 2],
     size_bytes: u64,
 ) -> Result<Profiled, Failure> {
-    let (outcome, ending) = told(&report.report)?;
+    let (outcome, ending) = summary(&report.report)?;
     if report.mismatch_cycles > 0 {
         let cycles = report.mismatch_cycles;
         return Err(workers::ours(format!(

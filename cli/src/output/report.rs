@@ -383,9 +383,4 @@ mod tests {
             assert_eq!(reported(reason, isa), "");
         }
     }
-
-    #[test]
-    fn digits_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-    }
 }
