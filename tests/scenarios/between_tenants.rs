@@ -236,9 +236,9 @@ async fn assert_worker_is_own(server: &Server, tenant: Client, marks: [i32; 3]) 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_one_tenant_asks_changes_nothing_for_another() {
     // Twice in each run of `countdown`, so that what is sampled does not depend on the first sample's offset.
-    const SAMPLED: &str = "[runner]\nsample_cycles = 2097152\n";
     for tenants in ["", "[tenants]\nisolation = \"code\"\n"] {
-        let (issuer, _data, server) = serving_tenants(&format!("{tenants}{SAMPLED}"));
+        let (issuer, _data, server) =
+            serving_tenants(&format!("{tenants}[runner]\nsample_cycles = 2097152\n"));
         let mut a = tenant(&server, &issuer, "a").await;
         let mut b = tenant(&server, &issuer, "b").await;
         let (run, private, others) = (countdown(1), countdown(2), countdown(3));
