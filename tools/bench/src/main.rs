@@ -52,15 +52,15 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
 
 /// Runs measurements that are only selected by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
-    let rounds = if is_quick { 1 } else { 5 };
+    type Measure = fn(usize, &mut Results) -> Result<()>;
     // These benchmarks use all processors, so they cannot run concurrently with others.
-    let named: [(_, fn(usize, &mut Results) -> Result<()>); 3] = [
+    let named: [(_, Measure); 3] = [
         (SERVICE_TRANSACTIONS, service::measure_transactions),
         (TRANSACTIONS_ELSEWHERE, service::measure_elsewhere),
         (SERVICE, service::measure),
     ];
     let mut named = named.iter().filter(|(name, _)| is_named(name));
-    named.try_for_each(|(_, measure)| measure(rounds, &mut Results::default()))
+    named.try_for_each(|(_, measure)| measure(if is_quick { 1 } else { 5 }, &mut Results::default()))
 }
 
 fn main() -> Result<()> {
