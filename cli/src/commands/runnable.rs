@@ -28,8 +28,7 @@ const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// Folders of npm's packages, and of cargo's builds without that mark.
 const BUILT_AGAIN: [&str; 2] = ["node_modules", "target"];
 
-/// The files in a folder, recursively, in order. Skips hidden files, folders of build results, and links, which
-/// may form cycles.
+/// The files in a folder, in order.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     collect(folder, &mut found)?;
@@ -37,7 +36,9 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// Collects files in a folder, recursively. Skips hidden files, folders of build results, and links, which
+/// may form cycles.
+pub(crate) fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if folder.join(CACHE_TAG).exists() {
         return Ok(());
     }

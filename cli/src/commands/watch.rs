@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     args::test::TestArgs,
-    commands::{runnable::files, test::Suite},
+    commands::{runnable::collect, test::Suite},
     failure::Failure,
 };
 
@@ -42,9 +42,12 @@ pub(crate) fn watch(args: &TestArgs) -> Result<ExitCode, Failure> {
 
 /// Times and lengths of all files.
 fn versions(folder: &Path) -> BTreeMap<PathBuf, Option<(SystemTime, u64)>> {
+    let mut found = Vec::new();
+    // A folder that is gone meanwhile does not hide the others.
+    let _ = collect(folder, &mut found);
     let version = |path: PathBuf| {
         let version = path.metadata().ok().and_then(|data| Some((data.modified().ok()?, data.len())));
         (path, version)
     };
-    files(folder).unwrap_or_default().into_iter().map(version).collect()
+    found.into_iter().map(version).collect()
 }

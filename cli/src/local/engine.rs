@@ -128,10 +128,8 @@ impl Run<'_> {
 
     fn improve(&self, hints: Hints) {
         let (digest, options) = (self.elf.digest(), self.request.options);
-        background_compile::start(
-            &self.code.kept,
-            &[Wanted { elf: &self.request.elf, digest, options, hints }],
-        );
+        let wanted = Wanted { elf: &self.request.elf, digest, options, hints };
+        background_compile::start(&self.code.kept, &[wanted]);
     }
 }
 

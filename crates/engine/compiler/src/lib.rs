@@ -179,8 +179,8 @@ pub struct Lowered {
     pub unproved_functions: u64,
 }
 
-/// The IR for the generator of `tier`, optimized by `optimize`. If the verifier refuses it, which is a bug, the module is lowered
-/// again without optimization.
+/// The IR for the generator of `tier`, optimized by `optimize`. If the verifier refuses it, which is a bug, the
+/// module is lowered again without optimization.
 ///
 /// # Errors
 /// As [`compile`].

@@ -266,8 +266,8 @@ const STEPS_PER_BLOCK: usize = 512;
 
 /// Computes the facts at the end of each block, if each block ensures `ensured` at its start and `entry` holds
 /// at function entry. `None` for unreachable blocks. A fact at a loop header widens after [`VISITS_MAX`]
-/// changes, or after too many changes in total. Other blocks depend on headers and retain what they ensure. After far
-/// too many changes, all changing facts widen.
+/// changes, or after too many changes in total. Other blocks depend on headers and retain what they ensure.
+/// After far too many changes, all changing facts widen.
 pub(crate) fn solve(
     summaries: &[Summary],
     cfg: &Cfg,

@@ -5,8 +5,8 @@ use ckb_types::core::{
     hardfork::{CKB2021, CKB2023, HardForks},
 };
 
-/// The hard forks and the epoch of the block that commits the transaction. By default, all hard forks are active
-/// from the beginning, as on a new development chain.
+/// The hard forks and the epoch of the block that commits the transaction. By default, all hard forks are
+/// active from the beginning, as on a new development chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// First epoch in which VM version 1 runs.

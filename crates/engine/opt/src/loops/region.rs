@@ -191,8 +191,8 @@ impl Nodes {
     }
 }
 
-/// The callee and the address of the call in the blocks `body`, if any. None if they call several functions or do anything but jump, branch
-/// and call.
+/// The callee and the address of the call in the blocks `body`, if any. None if they call several functions or
+/// do anything but jump, branch and call.
 fn call(function: &Function, body: &[usize]) -> Option<Option<(FunctionId, GuestAddr)>> {
     let mut call: Option<(FunctionId, GuestAddr)> = None;
     for block in body.iter().map(|index| &function.blocks[*index]) {
